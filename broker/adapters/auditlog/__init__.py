@@ -1,0 +1,1 @@
+"""The durable audit log, on SQLite."""

@@ -1,0 +1,1 @@
+"""Key sets of subject-token issuers."""

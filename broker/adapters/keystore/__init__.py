@@ -1,0 +1,1 @@
+"""Signing keys on disk."""

@@ -1,0 +1,1 @@
+"""Policy files in YAML, with positions."""

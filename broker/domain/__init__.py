@@ -1,0 +1,1 @@
+"""The rules of the project as pure functions: values in, values out."""

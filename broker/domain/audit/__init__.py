@@ -1,0 +1,1 @@
+"""What is written down before anything is answered."""

@@ -1,0 +1,53 @@
+"""Arguments in the log: keyed digests, one a leaf, so that equal values can be found and none can be read.
+
+1. A leaf is a value that is neither an object nor an array, and an empty object or array; it is named by its JSON pointer
+   (RFC 6901).
+2. Its digest is HMAC-SHA-256 over the pointer, a zero byte and the value's RFC 8785 spelling, numbers and booleans
+   included, under a versioned key: `hk1:<32 hex>`, the first 16 bytes.
+3. More than `MAX_LEAVES` leaves are not named one by one: the rest is one digest under the name `…`.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Final
+
+from broker.domain.canonical import JsonObject, JsonValue, canonical_json
+
+MAX_LEAVES: Final = 64
+
+
+@dataclass(frozen=True, slots=True)
+class DigestKey:
+    """A key for argument digests; `version` is written with every digest."""
+
+    version: int
+    secret: bytes
+
+
+def digest_arguments(arguments: JsonObject, *, key: DigestKey) -> dict[str, str]:
+    """Pointer → `hk<version>:<hex>` for every leaf of the arguments."""
+    leaves = list(_leaves(arguments, ""))
+    made = {pointer: _digest(pointer, value, key) for pointer, value in leaves[:MAX_LEAVES]}
+    if len(leaves) > MAX_LEAVES:
+        made["…"] = _digest("…", [[pointer, value] for pointer, value in leaves[MAX_LEAVES:]], key)
+    return made
+
+
+def _leaves(value: JsonValue, pointer: str) -> Iterator[tuple[str, JsonValue]]:
+    if isinstance(value, dict) and value:
+        for name, child in value.items():
+            yield from _leaves(child, f"{pointer}/{name.replace('~', '~0').replace('/', '~1')}")
+    elif isinstance(value, list) and value:
+        for index, child in enumerate(value):
+            yield from _leaves(child, f"{pointer}/{index}")
+    else:
+        yield pointer, value
+
+
+def _digest(pointer: str, value: JsonValue, key: DigestKey) -> str:
+    text = pointer.encode("utf-8", "surrogatepass") + b"\x00" + canonical_json(value)
+    return f"hk{key.version}:{hmac.new(key.secret, text, hashlib.sha256).hexdigest()[:32]}"

@@ -1,0 +1,276 @@
+"""Audit records: one closed vocabulary. Format 1; grows only.
+
+| type                                   | written when                                                            |
+|----------------------------------------|-------------------------------------------------------------------------|
+| mint · mint.deny                       | a credential was granted; an exchange was refused                       |
+| tool.call.start · .end · .deny         | a gate ran a tool; finished it; refused the call                        |
+| release                                | a client gave a credential back (RFC 7009)                              |
+| version.publish · .canary · .promote · .rollback · .deprecate · .retire | the life of a version moved            |
+| revoke                                 | a revocation scope was revoked                                          |
+| policy.change                          | another policy was loaded                                               |
+| key.create                             | a signing key was made                                                  |
+| gen.claim                              | a broker claimed an incarnation of the store                            |
+| recover                                | the store acted and the process died before the record was written      |
+| log.open · log.close                   | a process opened or closed this log                                     |
+
+Every record: `v type id ts`, and `gen gseq` where the store numbered it. A tool-call or exchange record holds the six fields
+of the minimum (tool, version, protocol_version, agent, account, ts) and the rest of `Call`; a field that is null has its
+reason under `absent`. Never a token, a secret or a raw argument: arguments are keyed digests (`arguments.py`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields
+from typing import ClassVar, TypeAlias
+
+from broker.domain.canonical import JsonObject
+
+FORMAT = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """Who called what: the facts that every exchange and tool-call record holds. None where unknown, see `absent`."""
+
+    tool: str | None = None
+    version: str | None = None
+    contract: str | None = None
+    protocol_version: str | None = None
+    agent: str | None = None
+    agent_issuer: str | None = None
+    account: str | None = None
+    account_issuer: str | None = None
+    client: str | None = None
+    task: str | None = None
+    txn: str | None = None
+    jti: str | None = None
+    application: str | None = None
+    arguments: Mapping[str, str] | None = None
+    absent: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Minted:
+    type: ClassVar[str] = "mint"
+    id: str
+    ts: str
+    call: Call
+    gen: int
+    gseq: int
+    rseq: int
+    scopes: tuple[str, ...]
+    audience: str
+    expires_at: int
+    kid: str
+    policy: str
+    rule: str
+    decision: str = "permit"
+
+
+@dataclass(frozen=True, slots=True)
+class MintDenied:
+    type: ClassVar[str] = "mint.deny"
+    id: str
+    ts: str
+    call: Call
+    reason: str
+    where: str | None
+    why: str | None
+    decision: str = "refuse"
+
+
+@dataclass(frozen=True, slots=True)
+class ToolCallStarted:
+    type: ClassVar[str] = "tool.call.start"
+    id: str
+    ts: str
+    call: Call
+    decision: str = "permit"
+
+
+@dataclass(frozen=True, slots=True)
+class ToolCallEnded:
+    """status: `ok`, `tool_error` or `cancelled`; duration in microseconds."""
+
+    type: ClassVar[str] = "tool.call.end"
+    id: str
+    ts: str
+    call: Call
+    status: str
+    duration_us: int
+
+
+@dataclass(frozen=True, slots=True)
+class ToolCallDenied:
+    type: ClassVar[str] = "tool.call.deny"
+    id: str
+    ts: str
+    call: Call
+    reason: str
+    where: str | None
+    declared: str | None
+    decision: str = "refuse"
+
+
+@dataclass(frozen=True, slots=True)
+class Released:
+    type: ClassVar[str] = "release"
+    id: str
+    ts: str
+    client: str
+    jti: str
+
+
+@dataclass(frozen=True, slots=True)
+class VersionChanged:
+    """One command on a version. `records` are all version records that it changed, as they are afterwards.
+
+    revoked: the scopes that it revoked, at `seq`. contract_members: the contract itself, on publish.
+    """
+
+    id: str
+    ts: str
+    command: str
+    tool: str
+    version: str
+    gen: int
+    gseq: int
+    seq: int
+    by: str
+    records: tuple[JsonObject, ...]
+    revoked: tuple[str, ...] = ()
+    reason: str | None = None
+    contract_members: JsonObject | None = None
+
+    @property
+    def type(self) -> str:
+        return f"version.{self.command}"
+
+
+@dataclass(frozen=True, slots=True)
+class Revoked:
+    type: ClassVar[str] = "revoke"
+    id: str
+    ts: str
+    gen: int
+    gseq: int
+    seq: int
+    revoked: tuple[str, ...]
+    by: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class PolicyChanged:
+    type: ClassVar[str] = "policy.change"
+    id: str
+    ts: str
+    policy: str
+    previous: str | None
+    tools: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class KeyCreated:
+    type: ClassVar[str] = "key.create"
+    id: str
+    ts: str
+    kid: str
+    algorithm: str
+    use: str
+
+
+@dataclass(frozen=True, slots=True)
+class Claimed:
+    """Written before the claim is made: a claim that the store does not know of afterwards did not happen."""
+
+    type: ClassVar[str] = "gen.claim"
+    id: str
+    ts: str
+    gen: int
+    seq: int
+    previous_gen: int
+    run_id: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Recovered:
+    """intent: what the store's outbox held; enough to tell what happened."""
+
+    type: ClassVar[str] = "recover"
+    id: str
+    ts: str
+    gen: int
+    gseq: int
+    intent: JsonObject
+
+
+@dataclass(frozen=True, slots=True)
+class LogOpened:
+    type: ClassVar[str] = "log.open"
+    id: str
+    ts: str
+    broker: str
+    records: int
+
+
+@dataclass(frozen=True, slots=True)
+class LogClosed:
+    type: ClassVar[str] = "log.close"
+    id: str
+    ts: str
+
+
+Record: TypeAlias = (
+    Minted
+    | MintDenied
+    | ToolCallStarted
+    | ToolCallEnded
+    | ToolCallDenied
+    | Released
+    | VersionChanged
+    | Revoked
+    | PolicyChanged
+    | KeyCreated
+    | Claimed
+    | Recovered
+    | LogOpened
+    | LogClosed
+)
+
+CONTROL: frozenset[str] = frozenset(
+    {
+        "version.publish",
+        "version.canary",
+        "version.promote",
+        "version.rollback",
+        "version.deprecate",
+        "version.retire",
+        "revoke",
+        "gen.claim",
+        "recover",
+    }
+)
+"""The types that a replay of the log reads: they say what the store must hold."""
+
+_CALL_FIELDS = tuple(f.name for f in fields(Call))
+_FIELDS: dict[type, tuple[str, ...]] = {}
+
+
+def record_json(record: Record) -> dict[str, object]:
+    """A record as JSON, flat: a call's facts stand beside the record's own."""
+    kind = type(record)
+    names = _FIELDS.get(kind)
+    if names is None:
+        names = _FIELDS[kind] = tuple(f.name for f in fields(record))
+    made: dict[str, object] = {"v": FORMAT, "type": record.type}
+    for name in names:
+        if name == "call":
+            call = record.call  # type: ignore[union-attr]
+            for inner in _CALL_FIELDS:
+                made[inner] = getattr(call, inner)
+        else:
+            made[name] = getattr(record, name)
+    return made

@@ -1,0 +1,1 @@
+"""What the model binds to, and its digest."""

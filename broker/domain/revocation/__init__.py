@@ -1,0 +1,1 @@
+"""The logical clock that kills credentials."""

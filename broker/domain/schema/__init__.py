@@ -1,0 +1,1 @@
+"""The part of JSON Schema 2020-12 that decisions stand on."""

@@ -1,0 +1,1 @@
+"""Computation with a library and no I/O."""

@@ -1,0 +1,1 @@
+"""What runs inside an MCP server or beside a downstream API."""

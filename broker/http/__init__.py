@@ -1,0 +1,1 @@
+"""The edge: parse, one service call, render."""

@@ -1,0 +1,44 @@
+"""Keys: those the broker signs with, and those of the issuers and clients that it believes."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from broker.domain.canonical import JsonObject
+from broker.domain.errors import Refusal
+from broker.domain.policy.document import KeySource
+from broker.domain.tokens.keys import VerificationKey
+
+
+class Signer(Protocol):
+    """The broker's own signing keys."""
+
+    @property
+    def kid(self) -> str:
+        """The key that signs now."""
+        ...
+
+    def sign(self, claims: JsonObject) -> str:
+        """A compact JWS (`typ: at+jwt`) over the claims, with the current key."""
+        ...
+
+    def jwks(self) -> JsonObject:
+        """The public keys as a JWK Set (RFC 7517 §5), current and still valid ones."""
+        ...
+
+    def verification_key(self, kid: str) -> VerificationKey | None:
+        """One of the broker's own public keys."""
+        ...
+
+
+class KeySets(Protocol):
+    """JWK Sets from a file or URL.
+
+    1. A set that was good is kept when a refresh fails, for a stated time and no longer.
+    2. An unknown `kid` causes at most one fetch a cooldown.
+    3. A body is read up to a stated size; redirects are not followed.
+    """
+
+    async def find(self, source: KeySource, *, kid: str | None, algorithm: str) -> VerificationKey | Refusal:
+        """The one key that fits. Refused: `TOKEN_KEY_UNKNOWN`, or `TOKEN_KEYS_UNAVAILABLE` where no set is known."""
+        ...

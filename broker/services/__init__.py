@@ -1,0 +1,1 @@
+"""Use cases: ports in, the domain decides, ports out."""
