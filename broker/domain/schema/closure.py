@@ -5,7 +5,8 @@ A call must be accepted by the schema **and** by its closure:
 1. A *position* is the root, and what is reached from it along `properties`, `items` and `prefixItems`; a `$ref` at a
    position leads on. Nothing inside `not`, `if`, `then`, `else`, `oneOf`, `anyOf`, `allOf` or `dependentSchemas` is
    one: closing those changes what they mean.
-2. Each position gets `unevaluatedProperties: false`, which sees through the combinators beside it.
+2. Each position that may hold an object gets `unevaluatedProperties: false`, which sees through the combinators beside
+   it.
 3. At a position that lists `properties`, a literal `additionalProperties: true` (or `unevaluatedProperties: true`) is
    dropped. Where none are listed, it says that the object is a free map, and stays.
 4. Maps stay maps: `additionalProperties` with a schema, `patternProperties`. What a map's values hold is theirs.
@@ -144,6 +145,15 @@ def _has_default(node: JsonValue, root: JsonObject) -> bool:
     return any("default" in part for part, _ in _in_place(node, root, frozenset()))
 
 
+def _may_be_object(node: JsonObject) -> bool:
+    """Whether the schema, as far as `type`, `enum` and `const` say, accepts objects; closing others says nothing."""
+    kind = node.get("type", "object")
+    if kind != "object" and not (isinstance(kind, list) and "object" in kind):
+        return False
+    choices = [node["const"]] if "const" in node else node.get("enum")
+    return not isinstance(choices, list) or any(isinstance(choice, dict) for choice in choices)
+
+
 class _Closing:
     """One closing: the document, and the closed copies made so far by reference."""
 
@@ -167,7 +177,7 @@ class _Closing:
         if not isinstance(node, dict):
             return node
         made = self._along(node, depth)
-        if not any(keyword in made for keyword in _SEEN_BESIDE):
+        if _may_be_object(made) and not any(keyword in made for keyword in _SEEN_BESIDE):
             made["unevaluatedProperties"] = False
         return made
 
