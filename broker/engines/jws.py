@@ -31,10 +31,12 @@ _ENGINES: Final[dict[str, Algorithm]] = {
     name: engine for name, engine in get_default_algorithms().items() if name in ALGORITHMS
 }
 # The alphabet of base64url mapped onto base64's; what base64 has and base64url has not becomes an illegal character.
-_TO_BASE64: Final = str.maketrans("-_+/=", "+/!!!")
-_PADDING: Final = ("", None, "==", "=")
+_TO_BASE64: Final = bytes.maketrans(b"-_+/=", b"+/!!!")
+_FROM_BASE64: Final = bytes.maketrans(b"+/", b"-_")
+_PADDING: Final = (b"", None, b"==", b"=")
 # With two or three characters left over, the unused low bits of the last one are zero in the canonical spelling.
-_LAST: Final = ("", "", frozenset("AQgw"), frozenset("AEIMQUYcgkosw048"))
+_LAST: Final = (b"", b"", b"AQgw", b"AEIMQUYcgkosw048")
+_dump_text: Final = json.JSONEncoder(separators=(",", ":"), allow_nan=False).encode
 
 
 class UnverifiedToken:
@@ -63,19 +65,17 @@ def read_unverified(token: str) -> UnverifiedToken | Refusal:
     """Take a compact JWS apart; nothing about it is trusted yet."""
     if len(token) > MAX_TOKEN_BYTES:
         return _malformed(f"a token has at most {MAX_TOKEN_BYTES} characters")
-    segments = token.split(".")
+    segments = token.encode("ascii", "replace").split(b".")
     if len(segments) != 3:
         return _malformed("three segments joined by full stops were expected")
     head, body, tail = segments
     header = _cached_header(head) if len(head) <= _CACHED_HEADER_CHARACTERS else _read_header(head)
     if isinstance(header, Refusal):
         return header
-    payload, signature = decode_base64url(body), decode_base64url(tail)
+    payload, signature = _decode(body), _decode(tail)
     if not payload or not signature:
         return _malformed("a segment is empty or not canonical base64url")
-    return UnverifiedToken(
-        header, payload=payload, signing_input=token[: -len(tail) - 1].encode("ascii"), signature=signature
-    )
+    return UnverifiedToken(header, payload=payload, signing_input=head + b"." + body, signature=signature)
 
 
 def unverified_issuer(token: UnverifiedToken) -> str | None:
@@ -113,6 +113,10 @@ def sign_with_header(header: bytes, claims: JsonObject, private_key: Any, *, alg
 
 def decode_base64url(text: str) -> bytes | None:
     """The bytes of unpadded base64url in its canonical spelling, or None where it is none."""
+    return _decode(text.encode("ascii", "replace"))
+
+
+def _decode(text: bytes) -> bytes | None:
     over = len(text) % 4
     padding = _PADDING[over]
     if padding is None or (over and text[-1] not in _LAST[over]):
@@ -128,16 +132,12 @@ def encode_base64url(data: bytes) -> bytes:
     return binascii.b2a_base64(data, newline=False).translate(_FROM_BASE64, b"=")
 
 
-_FROM_BASE64: Final = bytes.maketrans(b"+/", b"-_")
-_dump_text: Final = json.JSONEncoder(separators=(",", ":"), allow_nan=False).encode
-
-
 def _dump(value: JsonObject) -> bytes:
     return _dump_text(value).encode("ascii")
 
 
-def _read_header(segment: str) -> Header | Refusal:
-    raw = decode_base64url(segment)
+def _read_header(segment: bytes) -> Header | Refusal:
+    raw = _decode(segment)
     if not raw:
         return _malformed("the header is empty or not canonical base64url")
     try:

@@ -19,7 +19,7 @@ Claims (RFC 7519 §4.1, RFC 9068 §2.2, RFC 7523 §3), in this order:
 | nbf   | where present, be a number not later than now + leeway                                              |
 | jti   | be 1–255 characters as `sub`; it may be absent only where the expectation says so                   |
 
-A number is a JSON number, finite (fractions are allowed, RFC 7519 §2), and never a boolean. Other claims are not judged.
+A number is a JSON number, finite (RFC 7519 §2 allows fractions), and never a boolean. Other claims are not judged.
 """
 
 from __future__ import annotations
