@@ -1,0 +1,29 @@
+"""The wall clock."""
+
+from __future__ import annotations
+
+import time
+
+
+class SystemClock:
+    """`ports.system.Clock` on the operating system's clock."""
+
+    __slots__ = ("_text",)
+
+    def __init__(self) -> None:
+        # One pair, replaced whole: threads may race to replace it, never mix two seconds.
+        self._text: tuple[int, str] = (-1, "")
+
+    def now(self) -> int:
+        return int(time.time())
+
+    def now_ms(self) -> int:
+        return time.time_ns() // 1_000_000
+
+    def timestamp(self) -> str:
+        seconds, nanoseconds = divmod(time.time_ns(), 1_000_000_000)
+        known, text = self._text
+        if seconds != known:
+            text = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(seconds))
+            self._text = (seconds, text)
+        return f"{text}.{nanoseconds // 1_000:06d}Z"
