@@ -44,7 +44,7 @@ class Issue:
     version: must be mintable when the step runs. seq: the lifecycle view that the decision was made on.
     uses: how often the credential may be used at an online audience, None for no limit.
     intent: JSON object as bytes, kept in the outbox until `audited` names its `gseq`.
-    audited: `gseq` of earlier steps whose records are durable by now; taken out of the outbox.
+    audited: `gseq` of earlier steps **of the present gen** whose records are durable by now; taken out of the outbox.
     """
 
     jti: str
@@ -112,6 +112,10 @@ class CredentialStore(Protocol):
         """Forget a credential; whether there was one. `seq` does not move."""
         ...
 
+    async def take(self, assertion: Assertion) -> bool:
+        """Use up an assertion by itself, for requests that touch no credential; False where it was used before."""
+        ...
+
 
 @dataclass(frozen=True, slots=True)
 class VersionChange:
@@ -174,10 +178,14 @@ class Incarnation:
 
 @dataclass(frozen=True, slots=True)
 class Pending:
-    """A step that acted in the store and whose record has not been acknowledged. age_seconds: by the store's clock."""
+    """A step that acted in the store and whose record has not been acknowledged.
+
+    seq: the sequence after the step, which an intent to revoke could not know. age_seconds: by the store's clock.
+    """
 
     gen: int
     gseq: int
+    seq: int
     age_seconds: float
     intent: bytes
 
@@ -205,8 +213,8 @@ class StoreFence(Protocol):
         """The outbox."""
         ...
 
-    async def acknowledge(self, gseqs: Sequence[int]) -> None:
-        """Their records are durable: take them out of the outbox."""
+    async def acknowledge(self, gseqs: Sequence[int], *, gen: int | None = None) -> None:
+        """Their records are durable: take them out of the outbox. gen: whose numbers they are, None for the present one."""
         ...
 
 

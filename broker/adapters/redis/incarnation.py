@@ -1,0 +1,127 @@
+"""The incarnation fence: look at the store, adopt or claim it, and read what it still has to tell the audit log."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Sequence
+from typing import cast
+
+from redis.exceptions import ResponseError
+
+from broker.adapters.redis import suitability
+from broker.adapters.redis.library import NAME, library_text, text_digest
+from broker.adapters.redis.replies import RIGHTS
+from broker.adapters.redis.session import Session
+from broker.domain.audit.replay import Replayed
+from broker.domain.errors import BrokerError, StoreUnclaimedError, StoreUnsuitableError
+from broker.domain.lifecycle.states import read_record, spell_record
+from broker.ports.store import Incarnation, Pending
+
+
+class RedisFence:
+    """`StoreFence` over one session. warnings: what the last inspection found worth saying."""
+
+    __slots__ = ("_session", "warnings")
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+        self.warnings: tuple[str, ...] = ()
+
+    async def inspect(self) -> Incarnation:
+        session, keys = self._session, self._session.keys
+        info = suitability.parse_info(cast("bytes", await session.command(b"INFO")))
+        suitability.check(info)
+        await self._load()
+        samples = (keys.credential + bytes(16), keys.assertion + b"sample", keys.idempotency + b"sample")
+        touched = (keys.control, keys.states, keys.versions, keys.marks, keys.outbox, *samples)
+        reply = cast("list[bytes]", await session.command(b"FCALL", b"store_inspect_1", len(touched), *touched))
+        if reply[0] == b"missing":
+            lacking = ", ".join(sorted({right.decode() for right in reply[1:]}))
+            raise StoreUnsuitableError(f"the store's user may not use {lacking}; it needs: {RIGHTS}")
+        _, run_id, spelled, claimed, gen, seq, gseq, now_ms = reply
+        if spelled not in (b"", b"1"):
+            raise StoreUnsuitableError("the store is written in a format that this broker does not know")
+        self.warnings = suitability.warnings(
+            info, appendfsync=await self._appendfsync(), clock_apart_seconds=int(now_ms) / 1000 - time.time()
+        )
+        return Incarnation(run_id.decode(), claimed.decode(), int(gen or 0), int(seq or 0), int(gseq or 0))
+
+    async def adopt(self, incarnation: Incarnation) -> None:
+        if not incarnation.is_claimed:
+            raise StoreUnclaimedError("this incarnation of the store has not been claimed")
+        self._session.gen, self._session.seq = incarnation.gen, incarnation.seq
+
+    async def claim(self, found: Incarnation, content: Replayed) -> None:
+        session, keys = self._session, self._session.keys
+        spelled: list[bytes | str | int] = []
+        for name, record in content.versions.items():
+            version = read_record(record)
+            spelled += (name, version.state.value, spell_record(version))
+        for scope, seq in content.marks.items():
+            spelled += (scope, seq)
+        as_stored = (found.claimed_run_id, found.gen, found.seq) if found.gen else ("", "", "")
+        reply = session.reply(
+            await session.pipeline.call(
+                *(b"FCALL", b"store_claim_1", 5),
+                *(keys.control, keys.states, keys.versions, keys.marks, keys.outbox),
+                *(found.run_id, *as_stored, content.gen, content.seq, os.urandom(16), len(content.versions)),
+                *spelled,
+            )
+        )
+        if reply[0] != b"claimed":
+            raise StoreUnclaimedError("the store is no longer as it was found: look at it again")
+        session.gen, session.seq = content.gen, content.seq
+
+    async def pending(self) -> Sequence[Pending]:
+        keys = self._session.keys
+        reply = await self._session.step(b"store_read_1", (keys.control, keys.outbox))
+        now_ms, pairs = int(cast("bytes", reply[1])), cast("list[bytes]", reply[2])
+        found = []
+        for name, kept in zip(pairs[::2], pairs[1::2], strict=True):
+            gen, at_ms, seq, intent = kept.split(b"|", 3)
+            gseq = int(name.rpartition(b":")[2])
+            found.append(Pending(int(gen), gseq, int(seq), max(0, now_ms - int(at_ms)) / 1000, intent))
+        return sorted(found, key=lambda step: (step.gen, step.gseq))
+
+    async def acknowledge(self, gseqs: Sequence[int], *, gen: int | None = None) -> None:
+        session = self._session
+        if not gseqs:
+            return
+        of_now = gen is None or gen == session.gen
+        steps: Sequence[int | str] = gseqs if of_now else [f"{gen}:{gseq}" for gseq in gseqs]
+        await session.step(b"outbox_acknowledge_1", (session.keys.control, session.keys.outbox), *steps)
+
+    async def _load(self) -> None:
+        """Have our functions in the store; never put ours in the place of others of the same name."""
+        if await self._is_loaded():
+            return
+        reply = await self._session.pipeline.call(b"FUNCTION", b"LOAD", library_text())
+        if isinstance(reply, ResponseError) and "already exists" in str(reply):
+            # another broker was quicker; what it loaded is compared like any other
+            if await self._is_loaded():
+                return
+            raise StoreUnsuitableError(f"a function of {NAME} is held by another library in the store; remove that one")
+        if isinstance(reply, ResponseError | BrokerError):
+            self._session.reply(reply)
+
+    async def _is_loaded(self) -> bool:
+        listed = await self._session.command(b"FUNCTION", b"LIST", b"LIBRARYNAME", NAME, b"WITHCODE")
+        for library in cast("list[object]", listed):
+            pairs = cast("dict[bytes, object] | list[object]", library)
+            fields = pairs if isinstance(pairs, dict) else dict(zip(pairs[::2], pairs[1::2], strict=True))
+            theirs, ours = cast("bytes", fields[b"library_code"]), library_text()
+            if theirs != ours:
+                raise StoreUnsuitableError(
+                    f"the store holds another library under the name {NAME}: {text_digest(theirs)}, "
+                    f"this broker has {text_digest(ours)}; run the release that loaded it, or remove it with "
+                    f"FUNCTION DELETE {NAME} once no broker uses it"
+                )
+            return True
+        return False
+
+    async def _appendfsync(self) -> str | None:
+        reply = await self._session.pipeline.call(b"CONFIG", b"GET", b"appendfsync")
+        if isinstance(reply, dict):
+            reply = [part for pair in reply.items() for part in pair]
+        return reply[1].decode() if isinstance(reply, list) and len(reply) == 2 else None

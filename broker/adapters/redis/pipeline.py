@@ -1,0 +1,167 @@
+"""Concurrent calls share one connection and one round trip.
+
+1. A call joins the queue; a queue that is full is refused at once.
+2. One pump sends everything that is waiting as one write, and reads exactly as many answers as it sent. Who has stopped
+   waiting is passed over when the answer comes, so an answer never reaches another caller.
+3. A batch has one deadline: that of the call that has waited longest. So no call waits longer than `call_seconds`.
+4. A connection that breaks or does not answer is closed, never used again. What was broken off is sent once more within
+   the deadline, which is safe because every call acts once for its id. Then all that wait fail.
+5. A connection belongs to one process and one event loop; after a fork, or in another loop, there is a new one.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections import deque
+from collections.abc import Callable
+from typing import Final
+
+from hiredis import pack_command
+from redis.asyncio.connection import AbstractConnection
+from redis.exceptions import ConnectionError as BrokenError
+from redis.exceptions import RedisError, ResponseError
+from redis.exceptions import TimeoutError as SlowError
+
+from broker.adapters.redis.replies import failure_of
+from broker.domain.errors import BrokerError, StoreUnavailableError
+
+BATCH_CALLS: Final = 256
+
+_left_behind: list[object] = []
+"""Connections of a parent process: closing them here would reach into the parent's event loop."""
+
+
+class _Call:
+    """One command on its way: when it joined, its bytes, who waits for it."""
+
+    __slots__ = ("answer", "command", "joined")
+
+    def __init__(self, joined: float, command: bytes, answer: asyncio.Future[object]) -> None:
+        self.joined = joined
+        self.command = command
+        self.answer = answer
+
+
+class Pipeline:
+    """Sends commands and hands back replies; an error reply is handed back as a value.
+
+    calls: how many commands were sent, repeats included.
+    """
+
+    def __init__(self, connect: Callable[[], AbstractConnection], *, call_seconds: float, queue_limit: int) -> None:
+        self.calls = 0
+        self._connect = connect
+        self._call_seconds = call_seconds
+        self._queue_limit = queue_limit
+        self._queue: deque[_Call] = deque()
+        self._connection: AbstractConnection | None = None
+        self._pump: asyncio.Task[None] | None = None
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._pid = 0
+        self._wake = asyncio.Event()
+
+    def call(self, *command: bytes | str | int) -> asyncio.Future[object]:
+        """The reply to come. Raises `StoreUnavailableError` at once where too many calls wait already."""
+        loop = asyncio.get_running_loop()
+        if loop is not self._loop or self._pid != os.getpid() or self._pump is None or self._pump.done():
+            self._begin(loop)
+        if len(self._queue) >= self._queue_limit:
+            raise StoreUnavailableError("too many calls wait for the store")
+        answer: asyncio.Future[object] = loop.create_future()
+        self._queue.append(_Call(loop.time(), pack_command(command), answer))  # type: ignore[arg-type]
+        self._wake.set()
+        return answer
+
+    async def close(self) -> None:
+        """Close the connection; calls still waiting fail."""
+        pump, self._pump = self._pump, None
+        if pump is None or self._pid != os.getpid() or self._loop is not asyncio.get_running_loop():
+            return
+        pump.cancel()
+        await asyncio.wait([pump])
+        await self._drop()
+        self._fail("the broker is closing its connection to the store")
+
+    def _begin(self, loop: asyncio.AbstractEventLoop) -> None:
+        if self._loop is not None and (self._pid != os.getpid() or loop is not self._loop):
+            _left_behind.append((self._connection, self._pump, self._queue))
+            self._connection, self._queue = None, deque()
+        self._loop, self._pid, self._wake = loop, os.getpid(), asyncio.Event()
+        self._pump = loop.create_task(self._run(), name="store pipeline")
+
+    async def _run(self) -> None:
+        queue = self._queue
+        while True:
+            if not queue:
+                self._wake.clear()
+                await self._wake.wait()
+            batch: list[_Call] = []
+            while queue and len(batch) < BATCH_CALLS:
+                call = queue.popleft()
+                if not call.answer.done():
+                    batch.append(call)
+            if batch:
+                await self._serve(batch)
+
+    async def _serve(self, batch: list[_Call]) -> None:
+        """One batch, to its end: every call in it is answered or has failed (3, 4)."""
+        try:
+            async with asyncio.timeout_at(batch[0].joined + self._call_seconds):
+                try:
+                    await self._exchange(batch)
+                except (BrokenError, OSError):
+                    await self._drop()
+                    await self._exchange([call for call in batch if not call.answer.done()])
+        except (TimeoutError, SlowError):
+            await self._lose(batch, StoreUnavailableError(f"the store did not answer within {self._call_seconds:g} s"))
+        except (BrokenError, OSError) as error:
+            known = failure_of(error) if isinstance(error, RedisError) else None
+            await self._lose(batch, known or StoreUnavailableError("the store cannot be reached"))
+        except RedisError as error:  # while connecting: wrong password, rights
+            await self._lose(batch, failure_of(error))
+        except asyncio.CancelledError:
+            await self._lose(batch, StoreUnavailableError("the broker is closing its connection to the store"))
+            raise
+        except Exception as error:
+            # answers may be out of step from here on, so the connection goes as well
+            await self._lose(
+                batch, StoreUnavailableError(f"the store's answer is not understood ({type(error).__name__})")
+            )
+
+    async def _exchange(self, batch: list[_Call]) -> None:
+        connection = self._connection
+        if connection is None:
+            connection = self._connect()
+            self._connection = connection  # kept before it is open, so that whatever happens it is closed
+            await connection.connect()  # type: ignore[no-untyped-call]
+        self.calls += len(batch)
+        await connection.send_packed_command(b"".join([call.command for call in batch]), check_health=False)
+        for call in batch:
+            try:
+                reply = await connection.read_response(disconnect_on_error=False)
+            except BrokenError:
+                raise
+            except ResponseError as error:
+                reply = error
+            if not call.answer.done():
+                call.answer.set_result(reply)
+
+    async def _lose(self, batch: list[_Call], failure: BrokerError) -> None:
+        await self._drop()
+        self._fail(failure, batch)
+
+    def _fail(self, failure: BrokerError | str, batch: list[_Call] | None = None) -> None:
+        said = StoreUnavailableError(failure) if isinstance(failure, str) else failure
+        for call in [*(batch or ()), *self._queue]:
+            if not call.answer.done():
+                call.answer.set_result(said)
+        self._queue.clear()
+
+    async def _drop(self) -> None:
+        connection, self._connection = self._connection, None
+        if connection is not None:
+            try:
+                await connection.disconnect(nowait=True)
+            except (RedisError, OSError):
+                pass

@@ -1,0 +1,88 @@
+"""Error replies of the store, as failures that a caller can act on.
+
+| reply                                           | failure                 | since                                 |
+|-------------------------------------------------|-------------------------|---------------------------------------|
+| FENCED NOGEN BADGEN REGRESSED, function missing | `StoreUnclaimedError`   | not the incarnation that was claimed  |
+| OOM                                             | `StoreFullError`        | memory is full; only `issue` says so  |
+| NOPERM, ACL failure, NOAUTH, WRONGPASS          | `StoreUnsuitableError`  | an operator must mend the rights      |
+| BADFORMAT FOREIGN WRONGTYPE MOVED CROSSSLOT     | `StoreUnsuitableError`  | it holds, or lacks, what it must not  |
+| all others: READONLY, LOADING, MISCONF, BUSY …  | `StoreUnavailableError` | may pass; whether it acted is unknown |
+
+Messages name the kind of reply and never repeat it: an error reply can quote keys and arguments.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+from redis.exceptions import (
+    AuthenticationError,
+    ClusterCrossSlotError,
+    MovedError,
+    NoPermissionError,
+    OutOfMemoryError,
+    RedisError,
+)
+
+from broker.domain.errors import (
+    BrokerError,
+    StoreFullError,
+    StoreUnavailableError,
+    StoreUnclaimedError,
+    StoreUnsuitableError,
+)
+
+_UNCLAIMED: Final = {
+    "FENCED": "the store is another incarnation than the one that was claimed",
+    "NOGEN": "the store is empty of any claim: it was flushed, or is new",
+    "BADGEN": "the store was claimed anew by another broker",
+    "REGRESSED": "the store lost revocations that this broker has seen",
+}
+_UNSUITABLE: Final = {
+    "BADFORMAT": "the store is written in a format that this broker does not know; run the release that wrote it",
+    "FOREIGN": "a credential's key holds something else; is the store shared with another application?",
+    "WRONGTYPE": "a key of this tenant is of another type; is the store shared with another application?",
+}
+_CODE: Final = re.compile(r"[A-Z]{2,20}(?= |$)")
+_COMMAND: Final = re.compile(r"'([a-z|]{2,30})' command")
+
+RIGHTS: Final = (
+    "+info +time +fcall +function|list +function|load "
+    "+get +set +del +hget +hset +hdel +hmget +hgetall +hincrby ~{brk:*}:*"
+)
+"""What the store's user must be allowed, as an ACL rule."""
+
+
+def is_function_missing(error: RedisError) -> bool:
+    """Whether the functions are gone (FUNCTION FLUSH, or a primary that never had them)."""
+    return "function not found" in str(error).lower()
+
+
+def failure_of(error: RedisError) -> BrokerError:
+    """The failure that an error reply or a broken connection stands for."""
+    text = str(error)
+    code = _CODE.match(text)
+    word = code.group() if code else ""
+    if word in _UNCLAIMED:
+        return StoreUnclaimedError(_UNCLAIMED[word])
+    if word in _UNSUITABLE:
+        return StoreUnsuitableError(_UNSUITABLE[word])
+    if is_function_missing(error):
+        return StoreUnclaimedError("the store has lost the functions of this broker")
+    if isinstance(error, OutOfMemoryError):
+        return StoreFullError("the store has no memory left for a new credential")
+    if isinstance(error, NoPermissionError) or "acl failure" in text.lower() or "can't run this command" in text:
+        return missing_right(text)
+    if isinstance(error, AuthenticationError) or word in ("NOAUTH", "WRONGPASS"):
+        return StoreUnsuitableError("the store refuses the user or password of its URL")
+    if isinstance(error, MovedError | ClusterCrossSlotError):
+        return StoreUnsuitableError("this node of the cluster does not hold the tenant's slot; name the node that does")
+    return StoreUnavailableError(f"the store does not act at present ({word or type(error).__name__})")
+
+
+def missing_right(text: str) -> StoreUnsuitableError:
+    """A right that the store's user lacks, as far as the reply names a command."""
+    command = _COMMAND.search(text)
+    lacking = f"the command {command.group(1)}" if command else "a command or the keys of this tenant"
+    return StoreUnsuitableError(f"the store's user may not use {lacking}; it needs: {RIGHTS}")

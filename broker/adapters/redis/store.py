@@ -1,0 +1,75 @@
+"""The store behind the three ports `CredentialStore`, `VersionStore` and `StoreFence`, over one connection."""
+
+from __future__ import annotations
+
+from broker.adapters.redis.connection import Protocol, connector
+from broker.adapters.redis.credentials import RedisCredentials
+from broker.adapters.redis.incarnation import RedisFence
+from broker.adapters.redis.keys import tenant_keys
+from broker.adapters.redis.pipeline import Pipeline
+from broker.adapters.redis.session import Session
+from broker.adapters.redis.versions import RedisVersions
+from broker.domain.errors import ConfigurationError
+
+
+class RedisStore:
+    """One tenant of a Redis or Valkey server; connects when it is first used.
+
+    call_seconds: the longest that a call may take, reconnecting included; connect_seconds: for a connection alone.
+    queue_limit: how many calls may wait at once. protocol: RESP 2 or 3, which makes no difference but on the wire.
+    Raises `ConfigurationError` for an unusable URL or tenant.
+    """
+
+    def __init__(
+        self,
+        url: str,
+        tenant: str,
+        *,
+        call_seconds: float = 1.0,
+        connect_seconds: float = 1.0,
+        queue_limit: int = 10_000,
+        protocol: Protocol = 2,
+    ) -> None:
+        try:
+            keys = tenant_keys(tenant)
+        except ValueError:
+            raise ConfigurationError("tenant: 1 to 32 of a-z, 0-9 and -, a letter first") from None
+        connect = connector(url, connect_seconds=connect_seconds, protocol=protocol)
+        self._pipeline = Pipeline(connect, call_seconds=call_seconds, queue_limit=queue_limit)
+        session = Session(self._pipeline, keys)
+        self._session = session
+        self._fence = fence = RedisFence(session)
+        credentials, versions = RedisCredentials(session), RedisVersions(session)
+        # the ports' methods, bound once: no call on the hot road passes through another layer
+        self.issue = credentials.issue
+        self.inquire = credentials.inquire
+        self.release = credentials.release
+        self.take = credentials.take
+        self.view = versions.view
+        self.change = versions.change
+        self.revoke = versions.revoke
+        self.marks = versions.marks
+        self.inspect = fence.inspect
+        self.adopt = fence.adopt
+        self.claim = fence.claim
+        self.pending = fence.pending
+        self.acknowledge = fence.acknowledge
+
+    @property
+    def gen(self) -> int:
+        """The incarnation that is spoken to; 0 for none."""
+        return self._session.gen
+
+    @property
+    def calls(self) -> int:
+        """How many commands went to the store, repeats included."""
+        return self._pipeline.calls
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """What the last inspection found worth an operator's attention."""
+        return self._fence.warnings
+
+    async def close(self) -> None:
+        """Close the connection; calls that still wait fail."""
+        await self._pipeline.close()
