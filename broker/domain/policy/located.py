@@ -143,12 +143,11 @@ class Problems:
 
     def report(self, node: Located, rule: str, message: str, *, mend: str) -> None:
         """Report a problem about a located value."""
-        if len(self.found) < MAX_PROBLEMS:
-            self.found.append(Problem(node.file, node.line, node.column, node.pointer, rule, message, mend))
+        self.add(Problem(node.file, node.line, node.column, node.pointer, rule, message, mend))
 
     def add(self, problem: Problem) -> None:
-        """Keep a problem that somebody else has found."""
-        if len(self.found) < MAX_PROBLEMS:
+        """Keep a problem; once only, since what is taken over by `extends` is seen again with each version."""
+        if len(self.found) < MAX_PROBLEMS and problem not in self.found:
             self.found.append(problem)
 
 

@@ -7,7 +7,7 @@ Refused before any comparison, since two readers could read it differently:
 | all  | empty, over 4096 characters, unprintable characters (controls, NUL, bidi, zero width), not NFC              |
 | path | relative, `//` first, `\\`, `%`, a `..` segment (a link would make a lexical reading wrong), a segment |
 |      | that ends in a dot or space, characters that another reader folds to a dot, slash or backslash               |
-| url  | anything but http(s), user information, fragment, `\\`, space, non-ASCII, an empty segment, a segment like     |
+| url  | anything but http(s), user information, fragment, `\\`, space, non-ASCII, an empty segment, a segment like |
 |      | `..;x`, escapes of unreserved characters, slashes, percent signs or controls                              |
 | host | non-ASCII, trailing dot, a number that is no dotted quad (`0x7f.1`, `2130706433`), zone identifiers           |
 

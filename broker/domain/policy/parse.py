@@ -1,0 +1,106 @@
+"""A whole policy from its files, already read as located nodes. Every problem of every file is collected.
+
+1. `trust.yaml` first: tools are checked against whom it knows.
+2. Each tool file is named for its tool, and no tool has two files.
+3. Test files have their form; what they say is checked where policies are tested.
+4. A policy comes out only where no problem was found at all.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from broker.domain.canonical import JsonError
+from broker.domain.ids import ToolName
+from broker.domain.policy.document import Policy, ToolPolicy
+from broker.domain.policy.form import TEST_FILE
+from broker.domain.policy.grant import policy_digest
+from broker.domain.policy.located import Located, Problem, Problems
+from broker.domain.policy.parse_tool import parse_tool
+from broker.domain.policy.parse_trust import parse_trust
+from broker.domain.policy.shape import conform
+
+
+@dataclass(frozen=True, slots=True)
+class PolicyFiles:
+    """What was found in a policy folder.
+
+    base:      the folder, absolute; relative key files are below it.
+    trust:     the root of `trust.yaml`; None where it is absent or could not be read at all.
+    tools:     by file name, the root of each tool file.
+    tests:     by file name, the root of each test file.
+    contracts: by name relative to the folder, the bytes of each contract file.
+    """
+
+    base: str
+    trust: Located | None
+    tools: Mapping[str, Located]
+    tests: Mapping[str, Located]
+    contracts: Mapping[str, bytes]
+
+
+@dataclass(frozen=True, slots=True)
+class Parsed:
+    """The policy, present where nothing was wrong so far, and the key files that must be there for it to be of use."""
+
+    policy: Policy | None
+    tools: Mapping[ToolName, ToolPolicy]
+    key_files: tuple[tuple[str, Located], ...]
+
+
+def parse_policy(files: PolicyFiles, problems: Problems) -> Parsed:
+    """Read a policy; whatever is wrong goes to `problems`."""
+    nowhere = Located({}, "trust.yaml", 0, 0, "")
+    unread = Problems()
+    # Without trust.yaml its own absence is the problem; the names that tools use are then not held against them.
+    trust = parse_trust(files.trust or nowhere, base=files.base, problems=problems if files.trust else unread)
+    tools: dict[ToolName, ToolPolicy] = {}
+    for name, root in sorted(files.tools.items()):
+        found = problems if files.trust else Problems()
+        tool = parse_tool(root, trust=trust, contracts=files.contracts, problems=found)
+        if not files.trust:
+            _add(problems, [one for one in found.found if one.rule not in ("client.unknown", "claim.unknown")])
+        if tool is None:
+            continue
+        if name != f"{tool.tool}.yaml":
+            message = f"the file of {tool.tool} is called {name}"
+            problems.report(root, "file.name", message, mend=f"call it {tool.tool}.yaml")
+        if tool.tool in tools:
+            problems.report(root, "file.name", f"{tool.tool} has a file already", mend="keep one of them")
+        tools[tool.tool] = tool
+    for _, root in sorted(files.tests.items()):
+        conform(TEST_FILE, root, problems)
+    if not files.tools:
+        place = Located(None, files.base, 0, 0, "")
+        problems.report(place, "file.missing", "there is no tool file", mend="add one, such as db.query.yaml")
+    policy = None
+    if not problems.found and files.trust is not None:
+        try:
+            policy = Policy(
+                tenant=trust.tenant,
+                lockstep=trust.lockstep,
+                issuers=trust.issuers,
+                clients=trust.clients,
+                admins=trust.admins,
+                defaults=trust.defaults,
+                tools=tools,
+                digest=policy_digest(
+                    base=files.base,
+                    tenant=trust.tenant,
+                    lockstep=trust.lockstep,
+                    issuers=trust.issuers.values(),
+                    clients=trust.clients.values(),
+                    admins=trust.admins.values(),
+                    defaults=trust.defaults,
+                    tools=tools.values(),
+                ),
+            )
+        except JsonError as error:  # pragma: no cover - numbers were bounded when the files were read
+            problems.report(nowhere, "field.value", str(error), mend="mend the number")
+    return Parsed(policy=policy, tools=tools, key_files=trust.key_files)
+
+
+def _add(problems: Problems, found: list[Problem]) -> None:
+    for problem in found:
+        problems.add(problem)
