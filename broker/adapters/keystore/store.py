@@ -5,7 +5,7 @@
 | `signing-<alg>-<n>.pem`    | a private signing key, PKCS #8; the greatest n of the chosen algorithm signs     |
 | `audit-arguments-<n>.key`  | 32 random bytes under which the audit log digests arguments; the greatest n does |
 
-1. What is missing is made on the first start, one signing key for each algorithm, so that a change of algorithm needs none.
+1. What is missing is made at the start, one signing key for each algorithm, so that a change of algorithm needs none.
 2. All public keys are published; older ones still verify.
 3. A file that cannot be used stops the start. It is never replaced: that would kill what it signed without a word.
 """
@@ -166,6 +166,6 @@ def _load_digest(path: Path, match: re.Match[str]) -> DigestKey:
     secret = read_private_file(path)
     if len(secret) != _SECRET_BYTES:
         raise ConfigurationError(
-            f"the key file {path} does not hold {_SECRET_BYTES} bytes: restore it, or move it away to have a new one made"
+            f"the key file {path} does not hold {_SECRET_BYTES} bytes: restore it, or move it away for a new one"
         )
     return DigestKey(version=int(match[1]), secret=secret)
