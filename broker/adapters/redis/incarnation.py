@@ -74,9 +74,13 @@ class RedisFence:
         session.gen, session.seq = content.gen, content.seq
 
     async def pending(self) -> Sequence[Pending]:
-        keys = self._session.keys
-        reply = await self._session.step(b"store_read_1", (keys.control, keys.outbox))
-        now_ms, pairs = int(cast("bytes", reply[1])), cast("list[bytes]", reply[2])
+        # outside the fence: what happened in an incarnation that is gone is recovered before the next one is claimed
+        session = self._session
+        seconds, microseconds = cast("list[bytes]", await session.command(b"TIME"))
+        now_ms = int(seconds) * 1000 + int(microseconds) // 1000
+        held = await session.command(b"HGETALL", session.keys.outbox)
+        flat = [part for pair in held.items() for part in pair] if isinstance(held, dict) else held
+        pairs = cast("list[bytes]", flat)
         found = []
         for name, kept in zip(pairs[::2], pairs[1::2], strict=True):
             gen, at_ms, seq, intent = kept.split(b"|", 3)

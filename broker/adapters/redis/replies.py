@@ -18,12 +18,14 @@ from typing import Final
 
 from redis.exceptions import (
     AuthenticationError,
+    BusyLoadingError,
     ClusterCrossSlotError,
     MovedError,
     NoPermissionError,
     OutOfMemoryError,
     RedisError,
 )
+from redis.exceptions import ConnectionError as BrokenError
 
 from broker.domain.errors import (
     BrokerError,
@@ -78,6 +80,8 @@ def failure_of(error: RedisError) -> BrokerError:
         return StoreUnsuitableError("the store refuses the user or password of its URL")
     if isinstance(error, MovedError | ClusterCrossSlotError):
         return StoreUnsuitableError("this node of the cluster does not hold the tenant's slot; name the node that does")
+    if isinstance(error, BrokenError) and not isinstance(error, BusyLoadingError):
+        return StoreUnavailableError("the store cannot be reached")
     return StoreUnavailableError(f"the store does not act at present ({word or type(error).__name__})")
 
 
