@@ -5,8 +5,8 @@ Reading (`parse_json`), each broken rule a `JsonError` with where it is:
 2. no member name twice in one object (RFC 8259 §4 only says "should");
 3. nesting at most `MAX_DEPTH`, numbers at most `MAX_DIGITS` characters.
 
-Spelling (`canonical_json`): RFC 8785, whose numbers are ECMAScript's. Integers of 2^53 and more have no exact spelling
-there, so they are refused rather than rounded.
+Spelling (`canonical_json`): RFC 8785, whose numbers are ECMAScript's. An integer beyond 2^53 that would be spelled with
+other digits than its own is refused rather than rounded, so what was spelled reads back and spells the same.
 """
 
 from __future__ import annotations
@@ -162,6 +162,10 @@ def _utf16(name: object) -> bytes:
 
 def _spell_string(text: str) -> str:
     return json.dumps(text, ensure_ascii=False)
+
+
+def _is_spelled_as_itself(value: int) -> bool:
+    return abs(value) < 10**21 and _spell_number(float(value)) == str(value)
 
 
 def _spell_number(value: float) -> str:

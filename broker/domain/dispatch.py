@@ -1,14 +1,14 @@
 """One tools/call → run or refuse: the version gate, as arithmetic (DESIGN §7).
 
-1. The declaration is `_meta["io.github.mayfly-broker/version"]` or the bare `_meta.schemaVersion`. Both and different, or no
-   string: refused, hard. A version asked for through a framework's own key must be the declared one.
+1. The declaration is `_meta["io.github.mayfly-broker/version"]` or the bare `_meta.schemaVersion`. Both and different,
+   or no string: refused, hard. A version asked for through a framework's own key must be the declared one.
 2. Declared, never served (absent or only published): `schema_version_unknown`, hard.
 3. Declared, retired or rolled back: `schema_version_retired`, list again, retry once.
 4. Declared, a canary that this principal is not routed to: `credential_refused`.
 5. Not declared: the version that this principal is routed to. None: `schema_version_unknown`.
-6. Arguments that do not fit: a declared call gets a tool result with `isError` (the model can mend them); an undeclared one
-   gets `strict_validation_failed`, list again. Undeclared, a property with a default that was left out counts as not
-   fitting, since frameworks fill it in after the gate.
+6. Arguments that do not fit: a declared call gets a tool result with `isError`, for the model to mend; an undeclared
+   one gets `strict_validation_failed`, list again. Undeclared, a property with a default that was left out counts as
+   not fitting, since frameworks fill it in after the gate.
 7. What this process serves must be what was published: else `contract_drift`.
 8. The broker has the last word. What it refuses an exchange for becomes:
 
@@ -41,7 +41,9 @@ BARE_VERSION: Final = "schemaVersion"
 
 
 class Code(IntEnum):
-    """JSON-RPC error codes of the gate."""
+    """JSON-RPC error codes of the gate, and the one of the protocol that it uses."""
+
+    INVALID_PARAMS = -32602
 
     SCHEMA_VERSION_RETIRED = -31001
     SCHEMA_VERSION_UNKNOWN = -31002
@@ -94,7 +96,7 @@ Decision: TypeAlias = Run | Refuse | InvalidArguments
 
 
 def read_declaration(tool: str, meta: Mapping[str, object] | None, *, framework: object = None) -> Declaration | Refuse:
-    """The declared version in a request's `_meta` (rule 1). `framework`: the version that a framework's own key names."""
+    """The version declared in a request's `_meta` (rule 1). framework: what a framework's own key names."""
     given = {key: meta[key] for key in (META_VERSION, BARE_VERSION) if meta is not None and key in meta}
     versions = {key: parse_version(value) for key, value in given.items()}
     if None in versions.values():
@@ -146,7 +148,7 @@ def judge(target: Target, *, problem: str | None, omitted: Sequence[str], served
         if problem is not None:
             return Refuse(
                 Code.STRICT_VALIDATION_FAILED,
-                f"strict_validation_failed: the call declares no version and does not fit {record.id} exactly: {problem}. "
+                f"strict_validation_failed: the call names no version and does not fit {record.id} exactly: {problem}. "
                 "Call tools/list again, then retry once with the listed version and schema.",
                 {**_relist(record.tool, None, record.version), "problem": problem},
             )
@@ -164,6 +166,20 @@ def retired(tool: str, declared: str, state: State, current: str | None) -> Refu
         f"schema_version_retired: version {declared} of {tool} was {was}.{instead} "
         "Call tools/list again, then retry this call once with the version listed there.",
         _relist(tool, declared, current),
+    )
+
+
+def unknown_tool(tool: str) -> Refuse:
+    """The error for a name that no published tool has: the protocol's own, which every client knows."""
+    return Refuse(Code.INVALID_PARAMS, f"Unknown tool: {tool}", {"tool": tool, "reason": Reason.TOOL_UNKNOWN.value})
+
+
+def malformed(tool: str, why: str) -> Refuse:
+    """The error for a request that has not one reading, whatever it may mean."""
+    return Refuse(
+        Code.INVALID_PARAMS,
+        f"Invalid request for {tool}: {why}",
+        {"tool": tool, "reason": Reason.REQUEST_MALFORMED.value},
     )
 
 
@@ -189,7 +205,10 @@ def refused_exchange(record: VersionRecord, reason: str, detail: str, *, current
             return _drift(record, None)
         case _ if reason.startswith("client_"):
             return refused_by_broker(
-                record.tool, record.version, reason, "the broker does not accept this server; its operator must mend that"
+                record.tool,
+                record.version,
+                reason,
+                "the broker does not accept this server; its operator must mend that",
             )
         case _:
             return refused_by_broker(record.tool, record.version, reason, detail)

@@ -68,6 +68,7 @@ class Reason(str, Enum):
     VERSION_ROLLED_BACK = "version_rolled_back"
     VERSION_NOT_ROUTED = "version_not_routed"
     CONTRACT_MISMATCH = "contract_mismatch"
+    POLICY_MISMATCH = "policy_mismatch"
     # policy
     TASK_MISSING = "task_missing"
     TASK_UNKNOWN = "task_unknown"
@@ -146,15 +147,22 @@ REASONS: Final[dict[Reason, Wire]] = {
     Reason.CREDENTIAL_FOREIGN: Wire("unauthorized_client", 400, "the credential was issued to another client"),
     Reason.CREDENTIAL_USED_UP: Wire("invalid_token", 401, "the credential has no uses left"),
     Reason.CREDENTIAL_TASK_MISMATCH: Wire("insufficient_scope", 403, "the credential was issued for another task"),
-    Reason.CREDENTIAL_TOOL_MISMATCH: Wire("insufficient_scope", 403, "the credential was issued for another tool version"),
+    Reason.CREDENTIAL_TOOL_MISMATCH: Wire(
+        "insufficient_scope", 403, "the credential was issued for another tool version"
+    ),
     Reason.CREDENTIAL_SCOPE_INSUFFICIENT: Wire("insufficient_scope", 403, "the credential lacks a needed scope"),
     Reason.TOOL_UNKNOWN: Wire(_DETAIL, 400, "the tool is unknown"),
     Reason.VERSION_UNKNOWN: Wire(_DETAIL, 400, "this version of the tool was never served"),
     Reason.VERSION_NOT_SERVED: Wire(_DETAIL, 400, "this version of the tool is not served yet"),
     Reason.VERSION_RETIRED: Wire(_DETAIL, 400, "this version of the tool is retired: list the tools again, retry once"),
-    Reason.VERSION_ROLLED_BACK: Wire(_DETAIL, 400, "this version of the tool was rolled back: list the tools again, retry once"),
+    Reason.VERSION_ROLLED_BACK: Wire(
+        _DETAIL, 400, "this version of the tool was rolled back: list the tools again, retry once"
+    ),
     Reason.VERSION_NOT_ROUTED: Wire(_DETAIL, 400, "this version is a canary that is not served to this principal"),
     Reason.CONTRACT_MISMATCH: Wire(_DETAIL, 400, "the contract digest is not that of this version"),
+    Reason.POLICY_MISMATCH: Wire(
+        _DETAIL, 400, "the loaded policy of this version is not the one it was published with"
+    ),
     Reason.TASK_MISSING: Wire(_REQUEST, 400, "no task was named, and this principal has not exactly one"),
     Reason.TASK_UNKNOWN: Wire(_DETAIL, 400, "the task is unknown to this version"),
     Reason.TASK_NOT_ALLOWED: Wire(_REQUEST, 400, "policy does not allow this principal the task"),

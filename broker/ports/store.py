@@ -210,7 +210,7 @@ class StoreFence(Protocol):
         ...
 
     async def pending(self) -> Sequence[Pending]:
-        """The outbox."""
+        """The outbox, of this and earlier gens; also before the store is claimed."""
         ...
 
     async def acknowledge(self, gseqs: Sequence[int], *, gen: int | None = None) -> None:

@@ -197,13 +197,14 @@ class Claimed:
 
 @dataclass(frozen=True, slots=True)
 class Recovered:
-    """intent: what the store's outbox held; enough to tell what happened."""
+    """intent: what the store's outbox held; enough to tell what happened. seq: the sequence after that step."""
 
     type: ClassVar[str] = "recover"
     id: str
     ts: str
     gen: int
     gseq: int
+    seq: int
     intent: JsonObject
 
 

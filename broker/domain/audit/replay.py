@@ -41,7 +41,7 @@ def fold(state: Replayed, record: JsonObject) -> None:
     if record.get("type") == "recover":
         intent = record.get("intent")
         if isinstance(intent, dict):
-            fold(state, {**intent, "gen": record["gen"], "gseq": record["gseq"]})
+            fold(state, {**intent, **{name: record[name] for name in ("gen", "gseq", "seq")}})
         return
     gen, seq, gseq = record.get("gen"), record.get("seq"), record.get("gseq")
     if isinstance(gen, int):

@@ -183,9 +183,7 @@ def _promote(before: VersionRecord, after: VersionRecord, view: LifecycleView, *
     promoted = replace(after, cohort=Cohort(), replaced=stable.version if stable else before.replaced)
     updates = [Update(before, promoted)]
     if stable is not None:
-        updates.append(
-            Update(stable, replace(stable, state=State.DEPRECATED, since=now, sunset=now + SUNSET_SECONDS))
-        )
+        updates.append(Update(stable, replace(stable, state=State.DEPRECATED, since=now, sunset=now + SUNSET_SECONDS)))
     return Change(Command.PROMOTE, tuple(updates))
 
 

@@ -1,0 +1,127 @@
+"""Composition root: adapters into services into use cases. Here alone all layers meet."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final
+
+from broker.adapters.auditlog.log import SqliteAuditLog
+from broker.adapters.jwks.keysets import HttpKeySets
+from broker.adapters.keystore.store import FileKeyStore
+from broker.adapters.policyfile.folder import PolicyFolder
+from broker.adapters.redis.store import RedisStore
+from broker.adapters.system.clock import SystemClock
+from broker.adapters.system.entropy import SystemEntropy
+from broker.app.arguments import CompiledArguments
+from broker.app.settings import Settings
+from broker.app.tokens import JwsReader
+from broker.domain.errors import BrokerError
+from broker.http.context import UseCases
+from broker.services.administrators import Administrators
+from broker.services.calls import Calls
+from broker.services.clients import Clients
+from broker.services.credentials import Credentials
+from broker.services.exchange import Exchange
+from broker.services.incarnation import IncarnationService
+from broker.services.introspection import Introspection
+from broker.services.lifecycle_cache import LifecycleCache
+from broker.services.policies import Policies
+from broker.services.readiness import Readiness
+from broker.services.recorder import Recorder
+from broker.services.release import Release
+from broker.services.subjects import Subjects
+from broker.services.versions import Versions
+
+log: Final = logging.getLogger("broker.app")
+
+
+@dataclass(frozen=True, slots=True)
+class Parts:
+    """A composed broker: its adapters, to open and close, and its use cases."""
+
+    store: RedisStore
+    audit: SqliteAuditLog
+    keys: FileKeyStore
+    key_sets: HttpKeySets
+    policy: PolicyFolder
+    clock: SystemClock
+    entropy: SystemEntropy
+    arguments: CompiledArguments
+    cache: LifecycleCache
+    recorder: Recorder
+    incarnation: IncarnationService
+    policies: Policies
+    readiness: Readiness
+    use_cases: UseCases
+
+
+def compose(settings: Settings, store_url: str, trouble: Callable[[BrokerError], None]) -> Parts:
+    """Put a broker together; opens key files, policy and audit log. Raises `ConfigurationError`, `PolicyInvalidError`."""
+    policy = PolicyFolder(settings.policies)
+    arguments = CompiledArguments()
+    arguments.compile(policy.current())
+    keys = FileKeyStore.open(settings.data / "keys", algorithm=settings.signing_algorithm)
+    audit = SqliteAuditLog.open(settings.data / "audit" / "log.sqlite")
+    store = RedisStore(store_url, policy.current().tenant)
+    key_sets, clock, entropy, reader = HttpKeySets(), SystemClock(), SystemEntropy(), JwsReader()
+    issuer = settings.public_issuer
+    cache = LifecycleCache(store)
+    recorder = Recorder(audit, store)
+    incarnation = IncarnationService(
+        fence=store, log=audit, cache=cache, clock=clock, entropy=entropy, force_reason=settings.claim_unknown_store
+    )
+    clients = Clients(policy=policy, reader=reader, keys=key_sets, clock=clock, audiences=(issuer, f"{issuer}/token"))
+    credentials = Credentials(issuer=issuer, reader=reader, signer=keys, clock=clock)
+    policies = Policies(source=policy, cache=cache, recorder=recorder, clock=clock, entropy=entropy)
+    readiness = Readiness(fence=store, incarnation=incarnation, log=audit, recorder=recorder)
+    use_cases = UseCases(
+        issuer=issuer,
+        exchange=Exchange(
+            issuer=issuer,
+            clients=clients,
+            subjects=Subjects(reader=reader, keys=key_sets, clock=clock),
+            credentials=credentials,
+            policy=policy,
+            arguments=arguments,
+            cache=cache,
+            store=store,
+            recorder=recorder,
+            signer=keys,
+            digest_key=keys.digest_key,
+            clock=clock,
+            entropy=entropy,
+        ),
+        introspection=Introspection(clients=clients, credentials=credentials, policy=policy, store=store),
+        release=Release(
+            clients=clients, credentials=credentials, policy=policy, store=store, recorder=recorder, clock=clock
+        ),
+        versions=Versions(policy=policy, store=store, cache=cache, recorder=recorder, clock=clock, entropy=entropy),
+        calls=Calls(clients=clients, store=store, recorder=recorder, clock=clock, entropy=entropy),
+        administrators=Administrators(clients=clients, store=store),
+        policies=policies,
+        readiness=readiness,
+        policy=policy,
+        signer=keys,
+        audit=audit,
+        entropy=entropy,
+        trouble=trouble,
+        deadline_seconds=settings.deadline_seconds,
+    )
+    return Parts(
+        store=store,
+        audit=audit,
+        keys=keys,
+        key_sets=key_sets,
+        policy=policy,
+        clock=clock,
+        entropy=entropy,
+        arguments=arguments,
+        cache=cache,
+        recorder=recorder,
+        incarnation=incarnation,
+        policies=policies,
+        readiness=readiness,
+        use_cases=use_cases,
+    )

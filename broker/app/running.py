@@ -1,0 +1,126 @@
+"""A running broker: opened in order, tended, closed in the reverse order.
+
+1. Start: keys, policy and audit log are open; the store is started (embedded) and claimed; then the log says so.
+2. Running: every `TEND_SECONDS` unwritten records are written, the outbox is emptied, abandoned steps are recovered. A
+   store that turns out to be another incarnation is claimed anew at once.
+3. Stop: no new requests, running ones end, the log is closed, then the store.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+from collections.abc import AsyncIterator
+from typing import Final
+
+from broker.adapters.redis.embedded import EmbeddedServer
+from broker.app.compose import Parts, compose
+from broker.app.settings import EMBEDDED, Settings
+from broker.domain.audit.records import KeyCreated, LogClosed, LogOpened
+from broker.domain.errors import BrokerError, StoreUnclaimedError
+
+log: Final = logging.getLogger("broker.app")
+TEND_SECONDS: Final = 1.0
+RECOVER_EVERY: Final = 5
+
+
+class Running:
+    """One broker process."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._settings = settings
+        self._embedded = EmbeddedServer(settings.data / "store") if settings.store == EMBEDDED else None
+        self._reclaim = asyncio.Event()
+        self.parts: Parts | None = None
+
+    def trouble(self, error: BrokerError) -> None:
+        """Told of every failure of a request: a store that must be claimed anew is claimed anew, in the background."""
+        if isinstance(error, StoreUnclaimedError):
+            self._reclaim.set()
+
+    async def start(self) -> Parts:
+        """Open everything. Raises what stands in the way, with everything closed again."""
+        url = await self._start_store()
+        try:
+            self.parts = parts = await asyncio.to_thread(compose, self._settings, url, self.trouble)
+            await parts.incarnation.open()
+            await self._announce(parts)
+        except BaseException:
+            await self.stop()
+            raise
+        return parts
+
+    async def supervise(self) -> None:
+        """Runs until cancelled: start the embedded store again when it dies."""
+        if self._embedded is not None:
+            await self._embedded.supervise()
+
+    async def _start_store(self) -> str:
+        if self._embedded is None:
+            return self._settings.store
+        await self._embedded.start()
+        return self._embedded.url
+
+    async def _announce(self, parts: Parts) -> None:
+        now = parts.clock.timestamp()
+        await parts.audit.append(
+            LogOpened(id=parts.entropy.token(), ts=now, broker=self._settings.public_issuer, records=parts.audit.count)
+        )
+        for key in parts.keys.created:
+            await parts.audit.append(
+                KeyCreated(id=parts.entropy.token(), ts=now, kid=key.kid, algorithm=key.algorithm, use=key.use)
+            )
+        loaded = await parts.policies.announce(parts.policy.current(), previous=None)
+        for version in loaded.edited:
+            log.warning("%s: the loaded policy is not the published one; the version is refused", version)
+        for warning in parts.store.warnings:
+            log.warning("store: %s", warning)
+
+    async def tend(self) -> None:
+        """Runs until cancelled (rule 2)."""
+        assert self.parts is not None
+        parts, rounds = self.parts, 0
+        while True:
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self._reclaim.wait(), TEND_SECONDS)
+            rounds += 1
+            try:
+                if self._reclaim.is_set():
+                    self._reclaim.clear()
+                    parts.incarnation.lose()
+                await parts.incarnation.open()
+                await parts.recorder.tend(parts.cache.view.gen)
+                if rounds % RECOVER_EVERY == 0:
+                    await parts.incarnation.recover_abandoned()
+            except BrokerError as error:
+                log.warning("%s: %s", type(error).__name__, error)
+                if isinstance(error, StoreUnclaimedError):
+                    parts.incarnation.lose()
+                await asyncio.sleep(0.1)  # a store that refuses at once is not asked in a tight loop
+
+    async def stop(self) -> None:
+        """Close everything that is open (rule 3)."""
+        parts, self.parts = self.parts, None
+        if parts is not None:
+            with contextlib.suppress(BrokerError):
+                await parts.recorder.tend(parts.cache.view.gen)
+            with contextlib.suppress(BrokerError):
+                await parts.audit.append(LogClosed(id=parts.entropy.token(), ts=parts.clock.timestamp()))
+            await parts.audit.close()
+            await parts.store.close()
+        if self._embedded is not None:
+            await self._embedded.stop()
+
+
+@contextlib.asynccontextmanager
+async def tended(running: Running) -> AsyncIterator[None]:
+    """Tend a started broker while the block runs, then stop it."""
+    tasks = [asyncio.create_task(running.tend()), asyncio.create_task(running.supervise())]
+    try:
+        yield
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        await running.stop()

@@ -1,0 +1,74 @@
+"""`broker serve`: a running broker behind uvicorn. SIGTERM and SIGINT drain: running requests end, new ones find no listener."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import signal
+import sys
+from typing import Final
+
+import uvicorn
+
+from broker.app.running import Running, tended
+from broker.app.settings import LOOPBACK, Settings
+from broker.domain.errors import BrokerError
+from broker.http.api import make_api
+
+log: Final = logging.getLogger("broker.app")
+
+
+def serve(settings: Settings) -> None:
+    """Run until a signal. Raises `BrokerError` where the broker cannot start."""
+    logging.basicConfig(stream=sys.stderr, level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
+    settings.check()
+    uvloop_run(_serve(settings))
+
+
+def uvloop_run(main: object) -> None:
+    try:
+        import uvloop  # not on every platform
+    except ImportError:
+        asyncio.run(main)  # type: ignore[arg-type]
+    else:
+        uvloop.run(main)  # type: ignore[arg-type]
+
+
+async def _serve(settings: Settings) -> None:
+    running = Running(settings)
+    parts = await running.start()
+    async with tended(running):
+        server = uvicorn.Server(
+            uvicorn.Config(
+                make_api(parts.use_cases),
+                host=settings.host,
+                port=settings.port,
+                access_log=False,
+                log_config=None,
+                lifespan="off",
+                server_header=False,
+                date_header=True,
+                timeout_graceful_shutdown=settings.drain_seconds,
+                h11_max_incomplete_event_size=65_536,
+            )
+        )
+        loop = asyncio.get_running_loop()
+        hup = getattr(signal, "SIGHUP", None)
+        if hup is not None:
+            loop.add_signal_handler(hup, lambda: asyncio.ensure_future(_reload(running)))
+        log.info("broker %s, policy %s", settings.public_issuer, parts.policy.current().digest)
+        if settings.host not in LOOPBACK:
+            log.info("listening beyond loopback: put TLS in front of it")
+        await server.serve()
+
+
+async def _reload(running: Running) -> None:
+    parts = running.parts
+    if parts is None:
+        return
+    try:
+        loaded = await parts.policies.reload()
+    except BrokerError as error:
+        log.error("policy not loaded, the last good one stays:\n%s", error)
+    else:
+        log.info("policy %s loaded", loaded.digest)

@@ -1,0 +1,203 @@
+"""`broker version …`: the life of versions, over the admin API."""
+
+from __future__ import annotations
+
+import datetime
+import functools
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, Final, TypeVar
+
+import click
+
+from broker.cli.admin_client import AdminClient, RefusedError
+from broker.domain.ids import split_version_id
+
+Command = TypeVar("Command", bound=Callable[..., None])
+REFUSED: Final = 1
+
+
+def admin_options(command: Command) -> Command:
+    """Options with which every command reaches the admin API; the command gets a client."""
+
+    @click.option("--url", default="http://127.0.0.1:8420", show_default=True, envvar="BROKER_URL", help="Broker.")
+    @click.option("--admin", required=True, envvar="BROKER_ADMIN", help="Administrator in trust.yaml.")
+    @click.option(
+        "--key",
+        required=True,
+        envvar="BROKER_ADMIN_KEY",
+        type=click.Path(dir_okay=False, path_type=Path),
+        help="Private key (PEM).",
+    )
+    @click.option("--json", "as_json", is_flag=True, help="Answer as JSON.")
+    @functools.wraps(command)
+    def wrapped(*args: Any, url: str, admin: str, key: Path, **options: Any) -> None:
+        try:
+            command(AdminClient(url.rstrip("/"), admin, key), *args, **options)
+        except RefusedError as error:
+            click.echo(f"broker: {error}", err=True)
+            raise SystemExit(REFUSED) from None
+
+    return wrapped  # type: ignore[return-value]
+
+
+class VersionParameter(click.ParamType[tuple[str, str]]):
+    """`tool@version`."""
+
+    name = "tool@version"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> tuple[str, str]:
+        found = split_version_id(value) if isinstance(value, str) else None
+        if found is None:
+            self.fail(f"{value!r}: tool@version was expected, such as db.query@4", param, ctx)
+        return found
+
+
+VERSION: Final = VersionParameter()
+
+
+@click.group("version")
+def version_group() -> None:
+    """Publish, roll out, roll back and retire versions of tools."""
+
+
+def _show(answer: dict[str, Any], *, as_json: bool) -> None:
+    if as_json:
+        click.echo(json.dumps(answer, indent=2, ensure_ascii=False))
+        return
+    if not answer["changed"]:
+        click.echo("nothing to change")
+    for record in answer["versions"]:
+        click.echo(describe_version(record))
+    for scope in answer["revoked"]:
+        click.echo(f"revoked {scope}: every credential with rseq below {answer['seq']} is dead")
+
+
+def describe_version(record: dict[str, Any]) -> str:
+    """One line for one version."""
+    parts = [f"{record['tool']}@{record['version']}", record["state"]]
+    cohort = record["cohort"]
+    if record["state"] == "canary":
+        shares = [*cohort["principals"], *([f"{cohort['weight'] / 100:g} %"] if cohort["weight"] else [])]
+        parts.append(f"for {', '.join(shares) or 'nobody'}")
+    if record["sunset"]:
+        parts.append(f"sunset {datetime.datetime.fromtimestamp(record['sunset'], datetime.UTC):%Y-%m-%d}")
+    if record["advisory"]:
+        parts.append(f"advisory {record['advisory']}")
+    return "  ".join(parts)
+
+
+def _run(client: AdminClient, version: tuple[str, str], command: str, *, as_json: bool, **body: Any) -> None:
+    tool, number = version
+    given = {name: value for name, value in body.items() if value not in (None, (), False)}
+    _show(client.call("POST", f"/admin/versions/{tool}/{number}/{command}", body=given), as_json=as_json)
+
+
+@version_group.command()
+@click.argument("version", type=VERSION)
+@admin_options
+def publish(client: AdminClient, version: tuple[str, str], as_json: bool) -> None:
+    """Publish a version of the loaded policy; its contract and policy are frozen with it."""
+    _run(client, version, "publish", as_json=as_json)
+
+
+@version_group.command()
+@click.argument("version", type=VERSION)
+@click.option("--principal", "principals", multiple=True, help="Account or agent that gets the canary; repeatable.")
+@click.option("--weight", "weight_percent", type=click.FloatRange(0, 100), help="Share of all others, in percent.")
+@admin_options
+def canary(
+    client: AdminClient,
+    version: tuple[str, str],
+    principals: tuple[str, ...],
+    weight_percent: float | None,
+    as_json: bool,
+) -> None:
+    """Serve a version to some principals; again after a rollback, with the same contract."""
+    _run(client, version, "canary", as_json=as_json, principals=principals, weight_percent=weight_percent)
+
+
+@version_group.command()
+@click.argument("version", type=VERSION)
+@admin_options
+def promote(client: AdminClient, version: tuple[str, str], as_json: bool) -> None:
+    """Make a version the stable one; its predecessor becomes deprecated."""
+    _run(client, version, "promote", as_json=as_json)
+
+
+@version_group.command()
+@click.argument("version", type=VERSION)
+@click.option("--force", is_flag=True, help="Even if no version is left to serve.")
+@admin_options
+def rollback(client: AdminClient, version: tuple[str, str], force: bool, as_json: bool) -> None:
+    """Take a version back: every credential tied to it is dead at once."""
+    _run(client, version, "rollback", as_json=as_json, force=force)
+
+
+@version_group.command()
+@click.argument("version", type=VERSION)
+@click.option("--sunset", help="Date after which it may be retired, at least 12 months away.")
+@click.option("--advisory", help="Security advisory; the sunset may then be 90 days away.")
+@admin_options
+def deprecate(
+    client: AdminClient, version: tuple[str, str], sunset: str | None, advisory: str | None, as_json: bool
+) -> None:
+    """Announce the end of a version; it is served until it is retired."""
+    _run(client, version, "deprecate", as_json=as_json, sunset=sunset, advisory=advisory)
+
+
+@version_group.command()
+@click.argument("version", type=VERSION)
+@click.option("--emergency", metavar="REASON", help="At once, from any served state.")
+@admin_options
+def retire(client: AdminClient, version: tuple[str, str], emergency: str | None, as_json: bool) -> None:
+    """End a version after its sunset, or at once: every credential tied to it is dead."""
+    _run(client, version, "retire", as_json=as_json, emergency=emergency)
+
+
+@version_group.command("list")
+@click.option("--tool", help="Only this tool.")
+@admin_options
+def list_versions(client: AdminClient, tool: str | None, as_json: bool) -> None:
+    """All versions and their states."""
+    answer = client.call("GET", "/admin/versions", query={"tool": tool} if tool else None)
+    if as_json:
+        click.echo(json.dumps(answer, indent=2, ensure_ascii=False))
+        return
+    for record in answer["versions"]:
+        click.echo(describe_version(record))
+    if not answer["versions"]:
+        click.echo("no version was published yet; `broker version publish tool@version` does it")
+
+
+@version_group.command()
+@click.argument("version", type=VERSION)
+@admin_options
+def show(client: AdminClient, version: tuple[str, str], as_json: bool) -> None:
+    """One version: state, digests, contract."""
+    tool, number = version
+    answer = client.call("GET", f"/admin/versions/{tool}/{number}")
+    if as_json:
+        click.echo(json.dumps(answer, indent=2, ensure_ascii=False))
+        return
+    click.echo(describe_version(answer))
+    click.echo(f"contract  {answer['contract']}")
+    click.echo(f"policy    {answer['policy']}")
+    if answer["members"] is None:
+        click.echo("the loaded policy does not hold this contract: the version is refused")
+    else:
+        click.echo(json.dumps(answer["members"], indent=2, ensure_ascii=False))
+
+
+@click.command("reload")
+@admin_options
+def policy_reload(client: AdminClient, as_json: bool) -> None:
+    """Have a running broker load its policy folder again; the last good policy stays if this one is not lawful."""
+    answer = client.call("POST", "/admin/policy/reload")
+    if as_json:
+        click.echo(json.dumps(answer, indent=2))
+        return
+    click.echo(f"policy {answer['policy']} is in force")
+    for version in answer["edited"]:
+        click.echo(f"{version} is refused: the loaded policy is not the one it was published with")

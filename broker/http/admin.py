@@ -1,0 +1,206 @@
+"""The admin API: the life of versions, revocations, policy, records. Its own authentication, never open.
+
+Every request carries `Authorization`: Basic, or a signed assertion as Bearer (`aud` the issuer, `iss` and `sub` the
+administrator, used once). `trust.yaml` says what each administrator may do.
+"""
+
+from __future__ import annotations
+
+import datetime
+from itertools import islice
+from typing import Annotated, Any, Literal
+
+import orjson
+from fastapi import APIRouter, Path, Query, Request, Response
+from pydantic import BaseModel, ConfigDict, Field
+
+from broker.domain.canonical import JsonObject
+from broker.domain.errors import Reason, Refusal
+from broker.domain.ids import ToolName, Version, parse_tool_name, parse_version
+from broker.domain.lifecycle.rollout import (
+    Canary,
+    Deprecate,
+    Promote,
+    Retire,
+    Rollback,
+    VersionCommand,
+)
+from broker.domain.lifecycle.states import Cohort, VersionRecord, record_json
+from broker.domain.revocation.request import parse_revocation_scope
+from broker.http.context import Refused, UseCases, credentials_of, request_id_of, settled
+from broker.services.versions import Moved
+
+router = APIRouter(
+    prefix="/admin",
+    tags=["admin"],
+    responses={
+        400: {"description": "The command is malformed"},
+        401: {"description": "The administrator did not authenticate"},
+        403: {"description": "The administrator may not do this"},
+        404: {"description": "Not in the loaded policy"},
+        409: {"description": "The version's state does not allow it"},
+        503: {"description": "Store or audit log away, or effective and not recorded"},
+    },
+)
+
+CommandName = Literal["publish", "canary", "promote", "rollback", "deprecate", "retire"]
+Text = Annotated[str, Field(min_length=1, max_length=500)]
+Tool = Annotated[str, Path(max_length=200)]
+
+
+class CommandBody(BaseModel):
+    """What a command takes beside the version; members of other commands are refused."""
+
+    model_config = ConfigDict(extra="forbid", strict=True)
+
+    principals: list[Annotated[str, Field(min_length=1, max_length=255)]] = Field(default_factory=list, max_length=1000)
+    weight_percent: float = Field(default=0, ge=0, le=100)
+    force: bool = False
+    sunset: Annotated[str, Field(max_length=40)] | None = None
+    advisory: Annotated[str, Field(min_length=1, max_length=64)] | None = None
+    emergency: Text | None = None
+
+
+_TAKES: dict[str, set[str]] = {
+    "publish": set(),
+    "canary": {"principals", "weight_percent"},
+    "promote": set(),
+    "rollback": {"force"},
+    "deprecate": {"sunset", "advisory"},
+    "retire": {"emergency"},
+}
+
+
+class RevocationBody(BaseModel):
+    """A revocation scope, as `domain/revocation/request.py` names them, and why."""
+
+    model_config = ConfigDict(extra="forbid", strict=True)
+
+    kind: Annotated[str, Field(max_length=32)]
+    names: dict[Annotated[str, Field(max_length=32)], Annotated[str, Field(max_length=512)]] = Field(
+        default_factory=dict, max_length=4
+    )
+    reason: Text
+
+
+def _json(value: Any, *, status: int = 200) -> Response:
+    return Response(orjson.dumps(value), status, headers={"cache-control": "no-store"}, media_type="application/json")
+
+
+async def _admin(request: Request, power: str) -> tuple[UseCases, str]:
+    use_cases = request.app.state.use_cases
+    assert isinstance(use_cases, UseCases)
+    admin = settled(await use_cases.administrators.authorize(credentials_of(request), power))
+    return use_cases, admin.name
+
+
+def _names(tool: str, version: str) -> tuple[ToolName, Version]:
+    found_tool, found_version = parse_tool_name(tool), parse_version(version)
+    if found_tool is None:
+        raise Refused(Refusal(Reason.COMMAND_MALFORMED, "a tool name was expected", where="tool"))
+    if found_version is None:
+        raise Refused(Refusal(Reason.COMMAND_MALFORMED, "a version was expected", where="version"))
+    return found_tool, found_version
+
+
+def show_moved(moved: Moved) -> JsonObject:
+    """The answer to a command."""
+    return {
+        "changed": moved.changed,
+        "gen": moved.gen,
+        "seq": moved.seq,
+        "revoked": list(moved.revoked),
+        "versions": [record_json(record) for record in moved.records],
+    }
+
+
+@router.get("/versions", summary="All versions")
+async def list_versions(request: Request, tool: Annotated[str | None, Query(max_length=200)] = None) -> Response:
+    use_cases, _ = await _admin(request, "read")
+    view = await use_cases.versions.view()
+    records = sorted(view.versions.values(), key=lambda record: (record.tool, record.since, record.version))
+    shown: list[VersionRecord] = [record for record in records if tool in (None, record.tool)]
+    return _json({"gen": view.gen, "seq": view.seq, "versions": [record_json(record) for record in shown]})
+
+
+@router.get("/versions/{tool}/{version}", summary="One version, with its contract")
+async def show_version(request: Request, tool: Tool, version: Tool) -> Response:
+    use_cases, _ = await _admin(request, "read")
+    name, number = _names(tool, version)
+    record = (await use_cases.versions.view()).get(name, number)
+    if record is None:
+        raise Refused(Refusal(Reason.VERSION_NOT_IN_POLICY, f"{name}@{number} was never published", where="version"))
+    return _json({**record_json(record), "members": use_cases.versions.contract_members(record)})
+
+
+@router.post("/versions/{tool}/{version}/{command}", summary="Move a version through its life")
+async def run_command(
+    request: Request, tool: Tool, version: Tool, command: CommandName, body: CommandBody | None = None
+) -> Response:
+    use_cases, admin = await _admin(request, command)
+    name, number = _names(tool, version)
+    given = body or CommandBody()
+    foreign = sorted(given.model_fields_set - _TAKES[command])
+    if foreign:
+        raise Refused(Refusal(Reason.COMMAND_MALFORMED, f"{command} does not take {foreign[0]}", where=foreign[0]))
+    made = _command(use_cases, name, number, command, given)
+    moved = settled(await use_cases.versions.run(made, by=admin, request_id=request_id_of(request)))
+    return _json(show_moved(moved))
+
+
+def _command(
+    use_cases: UseCases, tool: ToolName, version: Version, command: CommandName, body: CommandBody
+) -> VersionCommand:
+    match command:
+        case "publish":
+            return settled(use_cases.versions.publishing(tool, version))
+        case "canary":
+            cohort = Cohort(tuple(sorted(set(body.principals))), round(body.weight_percent * 100))
+            return Canary(tool, version, cohort)
+        case "promote":
+            return Promote(tool, version)
+        case "rollback":
+            return Rollback(tool, version, force=body.force)
+        case "deprecate":
+            return Deprecate(tool, version, sunset=_instant(body.sunset), advisory=body.advisory)
+        case "retire":
+            return Retire(tool, version, emergency=body.emergency)
+
+
+def _instant(text: str | None) -> int | None:
+    if text is None:
+        return None
+    try:
+        found = datetime.datetime.fromisoformat(text)
+        moment = found if found.tzinfo else found.replace(tzinfo=datetime.UTC)
+        return int(moment.timestamp())
+    except (ValueError, OverflowError):
+        raise Refused(
+            Refusal(Reason.COMMAND_MALFORMED, "a date such as 2027-12-31 was expected (RFC 3339)", where="sunset")
+        ) from None
+
+
+@router.post("/revocations", summary="Revoke everything in a revocation scope")
+async def revoke(request: Request, body: RevocationBody) -> Response:
+    use_cases, admin = await _admin(request, "revoke")
+    scope = settled(parse_revocation_scope(body.kind, body.names))
+    moved = await use_cases.versions.revoke([scope], by=admin, reason=body.reason, request_id=request_id_of(request))
+    return _json(show_moved(moved))
+
+
+@router.post("/policy/reload", summary="Load the policy files again; the last good policy stays if they are not lawful")
+async def reload_policy(request: Request) -> Response:
+    use_cases, _ = await _admin(request, "publish")
+    loaded = await use_cases.policies.reload()
+    return _json({"policy": loaded.digest, "edited": list(loaded.edited)})
+
+
+@router.get("/records", summary="Audit records, from an index on")
+async def records(
+    request: Request,
+    start: Annotated[int, Query(ge=0, le=2**53)] = 0,
+    limit: Annotated[int, Query(ge=1, le=1000)] = 100,
+) -> Response:
+    use_cases, _ = await _admin(request, "read")
+    found = [{"index": index, **record} for index, record in islice(use_cases.audit.records(start=start), limit)]
+    return _json({"records": found})

@@ -1,0 +1,76 @@
+"""The FastAPI app: routes, the plain OAuth endpoints inside it, one place for errors."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import AbstractAsyncContextManager
+from importlib.metadata import version
+
+from fastapi import FastAPI, Request, Response
+from fastapi.exceptions import RequestValidationError
+from starlette.exceptions import HTTPException
+
+from broker.domain.errors import BrokerError, Reason, Refusal
+from broker.http import admin, public
+from broker.http.context import Refused, UseCases, on_bug, on_failure, on_refused
+from broker.http.metadata import make_metadata
+from broker.http.oauth import OAuthEndpoints
+from broker.http.openapi import install_openapi
+
+
+def make_api(
+    use_cases: UseCases, lifespan: Callable[[FastAPI], AbstractAsyncContextManager[None]] | None = None
+) -> FastAPI:
+    """The app over these use cases."""
+    app = FastAPI(
+        title="Mayfly",
+        version=version("mayfly-broker"),
+        description="Ephemeral credentials for MCP tools, bound to a tool's version and revoked with it.",
+        docs_url=None,
+        redoc_url=None,
+        lifespan=lifespan,
+    )
+    app.state.use_cases = use_cases
+    app.state.metadata = make_metadata(use_cases.issuer)
+    app.include_router(public.router)
+    app.include_router(admin.router)
+    app.add_middleware(
+        OAuthEndpoints,
+        issuer=use_cases.issuer,
+        exchange=use_cases.exchange,
+        introspection=use_cases.introspection,
+        release=use_cases.release,
+        entropy=use_cases.entropy,
+        deadline_seconds=use_cases.deadline_seconds,
+        trouble=use_cases.trouble,
+    )
+    app.add_exception_handler(Refused, on_refused)
+    app.add_exception_handler(BrokerError, on_failure)
+    app.add_exception_handler(RequestValidationError, _on_invalid)
+    app.add_exception_handler(HTTPException, _on_http)
+    app.add_exception_handler(Exception, on_bug)
+    install_openapi(app)
+    return app
+
+
+async def _on_invalid(request: Request, error: Exception) -> Response:
+    assert isinstance(error, RequestValidationError)
+    first = error.errors()[0]
+    where = "/".join(str(part) for part in first["loc"])
+    refusal = Refusal(Reason.COMMAND_MALFORMED, str(first["msg"]), where=where)
+    return await on_refused(request, Refused(refusal))
+
+
+async def _on_http(request: Request, error: Exception) -> Response:
+    assert isinstance(error, HTTPException)
+    if error.status_code == 405:
+        headers = dict(error.headers or {})
+        response = await on_refused(
+            request,
+            Refused(
+                Refusal(Reason.METHOD_NOT_ALLOWED, f"expected: {headers.get('Allow', 'another method')}", "method")
+            ),
+        )
+        response.headers.update({key.lower(): value for key, value in headers.items()})
+        return response
+    return Response('{"error":"not_found"}', error.status_code, media_type="application/json")

@@ -1,0 +1,122 @@
+"""The OAuth endpoints in the OpenAPI document: written by hand, since they are plain ASGI and FastAPI does not see them."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from fastapi import FastAPI
+from fastapi.openapi.utils import get_openapi
+
+from broker.domain.tokens.client_auth import ASSERTION_TYPE
+from broker.domain.tokens.exchange_request import GRANT_TYPE, TOKEN_TYPES
+
+_STRING: Final = {"type": "string"}
+_CLIENT: Final[dict[str, Any]] = {
+    "client_id": _STRING,
+    "client_secret": _STRING,
+    "client_assertion": _STRING,
+    "client_assertion_type": {"type": "string", "enum": [ASSERTION_TYPE]},
+}
+_ERROR: Final[dict[str, Any]] = {
+    "type": "object",
+    "required": ["error", "request_id"],
+    "properties": dict.fromkeys(("error", "error_description", "error_uri", "reason", "where", "request_id"), _STRING)
+    | {"data": {"type": "object"}},
+}
+_TYPES: Final = {"type": "string", "enum": sorted(TOKEN_TYPES)}
+
+
+def _form(properties: dict[str, Any], required: list[str]) -> dict[str, Any]:
+    schema = {"type": "object", "properties": {**properties, **_CLIENT}, "required": required}
+    return {"required": True, "content": {"application/x-www-form-urlencoded": {"schema": schema}}}
+
+
+def _answers(ok: dict[str, Any]) -> dict[str, Any]:
+    problem = {"content": {"application/json": {"schema": _ERROR}}}
+    return {
+        "200": ok,
+        "400": {"description": "Refused; `reason` says why", **problem},
+        "401": {"description": "The client did not authenticate", **problem},
+        "405": {"description": "Not a POST", **problem},
+        "413": {"description": "The body is too large", **problem},
+        "503": {"description": "Store or audit log away; `Retry-After`", **problem},
+    }
+
+
+def _json(schema: dict[str, Any]) -> dict[str, Any]:
+    return {"description": "Success", "content": {"application/json": {"schema": schema}}}
+
+
+PATHS: Final[dict[str, Any]] = {
+    "/token": {
+        "post": {
+            "summary": "Exchange a caller's token for a credential for one tool call (RFC 8693)",
+            "operationId": "token",
+            "tags": ["oauth"],
+            "requestBody": _form(
+                {
+                    "grant_type": {"type": "string", "enum": [GRANT_TYPE]},
+                    "subject_token": _STRING,
+                    "subject_token_type": _TYPES,
+                    "actor_token": _STRING,
+                    "actor_token_type": _TYPES,
+                    "requested_token_type": _TYPES,
+                    "resource": {"type": "string", "format": "uri"},
+                    "audience": _STRING,
+                    "scope": _STRING,
+                    "authorization_details": _STRING,
+                },
+                ["grant_type", "subject_token", "subject_token_type", "authorization_details"],
+            ),
+            "responses": _answers(
+                _json(
+                    {
+                        "type": "object",
+                        "required": ["access_token", "issued_token_type", "token_type", "expires_in", "scope"],
+                        "properties": {
+                            "access_token": _STRING,
+                            "issued_token_type": _TYPES,
+                            "token_type": {"type": "string", "enum": ["Bearer"]},
+                            "expires_in": {"type": "integer"},
+                            "scope": _STRING,
+                            "authorization_details": {"type": "array", "items": {"type": "object"}},
+                        },
+                    }
+                )
+            ),
+        }
+    },
+    "/introspect": {
+        "post": {
+            "summary": "Whether a credential is active now (RFC 7662)",
+            "operationId": "introspect",
+            "tags": ["oauth"],
+            "requestBody": _form({"token": _STRING, "token_type_hint": _STRING, "use": _STRING}, ["token"]),
+            "responses": _answers(
+                _json({"type": "object", "required": ["active"], "properties": {"active": {"type": "boolean"}}})
+            ),
+        }
+    },
+    "/revoke": {
+        "post": {
+            "summary": "Give a credential back (RFC 7009)",
+            "operationId": "revoke",
+            "tags": ["oauth"],
+            "requestBody": _form({"token": _STRING, "token_type_hint": _STRING}, ["token"]),
+            "responses": _answers({"description": "It is gone now, or never was"}),
+        }
+    },
+}
+
+
+def install_openapi(app: FastAPI) -> None:
+    """Make `/openapi.json` show the OAuth endpoints too."""
+
+    def document() -> dict[str, Any]:
+        if app.openapi_schema is None:
+            made = get_openapi(title=app.title, version=app.version, description=app.description, routes=app.routes)
+            made["paths"] = {**PATHS, **made.get("paths", {})}
+            app.openapi_schema = made
+        return app.openapi_schema
+
+    app.openapi = document  # type: ignore[method-assign]

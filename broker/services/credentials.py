@@ -1,0 +1,104 @@
+"""The broker's own credentials, read back.
+
+1. Signature by one of the broker's keys, by `kid`; then claims as for any token: exact `iss`, one `aud`, times.
+2. What was verified once is kept, under the SHA-256 of the token, until it expires: a signature does not change. Whether the
+   credential is *active* is never kept; that is asked of the store each time.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections import OrderedDict
+from dataclasses import dataclass
+from typing import Final
+
+from broker.domain.errors import Reason, Refusal
+from broker.domain.revocation.scopes import RevocationScope
+from broker.domain.tokens.claims import MAX_LIFETIME_SECONDS, TYPE, Credential, read_credential
+from broker.domain.tokens.verify import Expectation, check_header, verify_claims
+from broker.ports.keys import Signer
+from broker.ports.system import Clock
+from broker.ports.tokens import TokenReader
+
+KEPT: Final = 16_384
+
+
+@dataclass(frozen=True, slots=True)
+class KnownCredential:
+    """A credential whose signature and claims were verified. scopes: the revocation scopes that it stands in."""
+
+    credential: Credential
+    kid: str
+    scopes: tuple[RevocationScope, ...]
+
+
+class Credentials:
+    """Reads credentials of this broker; one for a process."""
+
+    def __init__(self, *, issuer: str, reader: TokenReader, signer: Signer, clock: Clock) -> None:
+        self._issuer = issuer
+        self._reader = reader
+        self._signer = signer
+        self._clock = clock
+        self._known: OrderedDict[bytes, KnownCredential] = OrderedDict()
+
+    def remember(self, token: str, credential: Credential) -> None:
+        """A credential that this process has just signed."""
+        kid = self._signer.kid
+        self._keep(token, KnownCredential(credential, kid, credential.revocation_scopes(kid)))
+
+    def read(self, token: str, *, leeway_seconds: int) -> KnownCredential | Refusal:
+        """The credential in a token, or why it is none that is valid at this time."""
+        name = hashlib.sha256(token.encode("utf-8", "replace")).digest()
+        known = self._known.get(name)
+        if known is None:
+            verified = self._verify(token, leeway_seconds)
+            if isinstance(verified, Refusal):
+                return verified
+            self._keep(token, verified)
+            return verified
+        if self._signer.verification_key(known.kid) is None:
+            del self._known[name]
+            return Refusal(Reason.TOKEN_KEY_UNKNOWN, "the signing key is no longer published", where="kid")
+        if known.credential.expires_at + leeway_seconds <= self._clock.now():
+            del self._known[name]
+            return Refusal(Reason.TOKEN_EXPIRED, "the credential has expired; exchange again", where="exp")
+        return known
+
+    def _keep(self, token: str, known: KnownCredential) -> None:
+        self._known[hashlib.sha256(token.encode("utf-8", "replace")).digest()] = known
+        if len(self._known) > KEPT:
+            self._known.popitem(last=False)
+
+    def _verify(self, text: str, leeway_seconds: int) -> KnownCredential | Refusal:
+        token = self._reader.read_unverified(text)
+        if isinstance(token, Refusal):
+            return token
+        key = self._signer.verification_key(token.header.kid or "")
+        if key is None or token.header.kid is None:
+            return Refusal(
+                Reason.TOKEN_KEY_UNKNOWN, "a token signed with a key of this broker was expected", where="kid"
+            )
+        refused = check_header(token.header, algorithms=(key.algorithm,), types=(TYPE,))
+        if refused is not None:
+            return refused
+        claims = self._reader.verify(token, key)
+        if isinstance(claims, Refusal):
+            return claims
+        audience = claims.get("aud")
+        verified = verify_claims(
+            claims,
+            Expectation(
+                issuer=self._issuer,
+                audiences=(audience,) if isinstance(audience, str) else (),
+                leeway_seconds=leeway_seconds,
+                max_lifetime_seconds=MAX_LIFETIME_SECONDS,
+            ),
+            now=self._clock.now(),
+        )
+        if isinstance(verified, Refusal):
+            return verified
+        credential = read_credential(claims)
+        if isinstance(credential, Refusal):
+            return credential
+        return KnownCredential(credential, token.header.kid, credential.revocation_scopes(token.header.kid))

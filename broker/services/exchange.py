@@ -1,0 +1,377 @@
+"""The exchange (DESIGN §3, RFC 8693): a caller's token in, a credential for one tool call out.
+
+Each step is a refusal with its own reason:
+1. client                  5. contract digest
+2. request form            6. policy: task, principal, arguments; then the target
+3. subject token           7. lifetime
+4. lifecycle state         8. one store function, which re-checks state and takes the assertion
+9. the audit record is durable   10. signature   11. answer
+
+Unsigned is unusable, so: no record, no credential. A refusal is written down before it is answered, too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from broker.domain.audit.arguments import DigestKey
+from broker.domain.audit.records import MintDenied, Minted
+from broker.domain.canonical import JsonObject
+from broker.domain.errors import BrokerError, Reason, Refusal, StoreUnclaimedError
+from broker.domain.lifecycle.cohort import may_declare, routed
+from broker.domain.lifecycle.states import LifecycleView, State, VersionRecord
+from broker.domain.policy.decide import Permit, decide
+from broker.domain.policy.document import ClientTrust, Policy, VersionPolicy
+from broker.domain.scopes import spell_scopes
+from broker.domain.tokens.claims import (
+    MAX_LIFETIME_SECONDS,
+    Credential,
+    detail_json,
+    digest_of_arguments,
+    spell_claims,
+)
+from broker.domain.tokens.client_auth import ClientCredentials
+from broker.domain.tokens.exchange_request import ExchangeRequest, parse_exchange
+from broker.domain.tokens.subject import Subject
+from broker.domain.tokens.target import check_target
+from broker.ports.arguments import ArgumentMatcher
+from broker.ports.keys import Signer
+from broker.ports.policy import PolicySource
+from broker.ports.store import Assertion, CredentialStore, Issue, Issued, IssueRefused
+from broker.ports.system import Clock, Entropy
+from broker.services.call_facts import CallFacts
+from broker.services.clients import Clients, replayed
+from broker.services.credentials import Credentials
+from broker.services.incarnation import spell_intent
+from broker.services.lifecycle_cache import LifecycleCache
+from broker.services.recorder import Recorder
+from broker.services.subjects import Subjects
+
+LOOKS: Final = 4
+"""How often a decision is made anew because the lifecycle moved while it was being made."""
+
+
+@dataclass(frozen=True, slots=True)
+class Granted:
+    """A successful exchange; RFC 8693 §2.2.1 with the granted detail."""
+
+    access_token: str
+    issued_token_type: str
+    expires_in: int
+    scope: str
+    authorization_details: list[JsonObject]
+
+
+@dataclass(frozen=True, slots=True)
+class _Asked:
+    """What is settled before the lifecycle is looked at."""
+
+    request: ExchangeRequest
+    client: ClientTrust
+    subject: Subject
+    assertion: Assertion | None
+    policy: Policy
+
+
+@dataclass(frozen=True, slots=True)
+class _Decided:
+    """What one look at lifecycle and policy decides."""
+
+    record: VersionRecord
+    version: VersionPolicy
+    permit: Permit
+    gen: int
+    seq: int
+
+
+class Exchange:
+    """The use case; one for a process."""
+
+    def __init__(
+        self,
+        *,
+        issuer: str,
+        clients: Clients,
+        subjects: Subjects,
+        credentials: Credentials,
+        policy: PolicySource,
+        arguments: ArgumentMatcher,
+        cache: LifecycleCache,
+        store: CredentialStore,
+        recorder: Recorder,
+        signer: Signer,
+        digest_key: DigestKey,
+        clock: Clock,
+        entropy: Entropy,
+    ) -> None:
+        self._issuer = issuer
+        self._clients = clients
+        self._subjects = subjects
+        self._credentials = credentials
+        self._policy = policy
+        self._arguments = arguments
+        self._cache = cache
+        self._store = store
+        self._recorder = recorder
+        self._signer = signer
+        self._digest_key = digest_key
+        self._clock = clock
+        self._entropy = entropy
+
+    async def exchange(
+        self, credentials: ClientCredentials | Refusal, form: Mapping[str, str], *, request_id: str
+    ) -> Granted | Refusal:
+        """Exchange. Raises a `BrokerError` where store or log cannot do their part; then nothing was handed out."""
+        facts = CallFacts()
+        outcome = await self._exchange(credentials, form, facts, request_id)
+        if isinstance(outcome, Refusal):
+            await self.record_refusal(outcome, facts=facts, request_id=request_id)
+        return outcome
+
+    async def record_refusal(self, refusal: Refusal, *, facts: CallFacts | None = None, request_id: str) -> None:
+        """Write a refusal down; also for the edge, which refuses what never becomes a request."""
+        await self._recorder.append(
+            MintDenied(
+                id=request_id,
+                ts=self._clock.timestamp(),
+                call=(facts or CallFacts()).call(self._digest_key),
+                reason=refusal.reason.value,
+                where=refusal.where,
+                why=refusal.why or refusal.detail,
+            )
+        )
+
+    async def _exchange(
+        self, credentials: ClientCredentials | Refusal, form: Mapping[str, str], facts: CallFacts, request_id: str
+    ) -> Granted | Refusal:
+        asked = await self._ask(credentials, form, facts)
+        if isinstance(asked, Refusal):
+            return asked
+        self._recorder.check_recorded()
+        for _ in range(LOOKS):
+            decided = self._decide(asked, facts)
+            if isinstance(decided, Refusal):
+                return decided
+            credential = self._draft(asked, decided, facts)
+            if isinstance(credential, Refusal):
+                return credential
+            issued = await self._issue(asked, decided, credential, request_id)
+            match issued:
+                case Issued():
+                    return await self._hand_out(asked, decided, credential, issued, facts, request_id)
+                case IssueRefused.ASSERTION_REPLAYED:
+                    return replayed()
+                case _:
+                    await self._cache.refresh()
+        raise StoreUnclaimedError("the versions of this tool are changing too fast to decide")
+
+    async def _ask(
+        self, credentials: ClientCredentials | Refusal, form: Mapping[str, str], facts: CallFacts
+    ) -> _Asked | Refusal:
+        """Steps 1–3."""
+        found = await self._clients.client(credentials)
+        if isinstance(found, Refusal):
+            return found
+        client, assertion = found
+        facts.client = client.client_id
+        if "exchange" not in client.may or client.resource is None:
+            return Refusal(
+                Reason.CLIENT_NOT_PERMITTED,
+                "this client may not exchange tokens",
+                why="trust.yaml gives it no `exchange` under may, or no resource",
+            )
+        request = parse_exchange(form)
+        if isinstance(request, Refusal):
+            return request
+        facts.detail = request.detail
+        policy = self._policy.current()
+        subject = await self._subjects.subject(
+            request.unverified_subject_token, request.unverified_actor_token, audience=client.resource, policy=policy
+        )
+        if isinstance(subject, Refusal):
+            return subject
+        facts.subject = subject
+        return _Asked(request=request, client=client, subject=subject, assertion=assertion, policy=policy)
+
+    def _decide(self, asked: _Asked, facts: CallFacts) -> _Decided | Refusal:
+        """Steps 4–6."""
+        view = self._cache.view
+        record = choose_version(view, asked)
+        if isinstance(record, Refusal):
+            return record
+        facts.record = record
+        detail = asked.request.detail
+        if detail.contract is not None and detail.contract != record.contract:
+            return Refusal(
+                Reason.CONTRACT_MISMATCH,
+                f"{record.id} was published with contract {record.contract}",
+                where="authorization_details/0/contract",
+            )
+        tool = asked.policy.tools.get(record.tool)
+        version = tool.versions.get(record.version) if tool else None
+        if version is None or version.digest != record.policy or version.contract.digest != record.contract:
+            return Refusal(
+                Reason.POLICY_MISMATCH,
+                f"{record.id} is refused until its published policy is loaded again, or a new version is published",
+                where="authorization_details/0/version",
+                why=f"published policy {record.policy}, loaded {version.digest if version else 'none'}",
+            )
+        permit = decide(
+            version,
+            principal=asked.subject.principal(asked.client.client_id),
+            task=detail.task,
+            arguments=detail.arguments,
+            facts=None if detail.arguments is None else self._arguments.facts(version, detail.arguments),
+            requested=asked.request.scopes,
+            policy=asked.policy,
+        )
+        if isinstance(permit, Refusal):
+            return permit
+        facts.task = permit.task
+        refused = check_target(
+            resource=asked.request.resource, audience=asked.request.audience, registered=permit.audience
+        )
+        return refused or _Decided(record=record, version=version, permit=permit, gen=view.gen, seq=view.seq)
+
+    def _draft(self, asked: _Asked, decided: _Decided, facts: CallFacts) -> Credential | Refusal:
+        """Step 7. The logical time is filled in once the store has said it."""
+        now, permit, detail, subject = self._clock.now(), decided.permit, asked.request.detail, asked.subject
+        expires_at = min(now + min(permit.ttl_seconds, MAX_LIFETIME_SECONDS), subject.expires_at)
+        if expires_at <= now:
+            return Refusal(
+                Reason.LIFETIME_EXHAUSTED, "the subject token is at its end; get a new one", where="subject_token"
+            )
+        jti = facts.jti = self._entropy.token()
+        txn = facts.txn = detail.txn or self._entropy.token()
+        return Credential(
+            issuer=self._issuer,
+            audience=permit.audience,
+            account_issuer=subject.issuer,
+            account=subject.account,
+            client=asked.client.client_id,
+            act=subject.act,
+            tool=decided.record.tool,
+            version=decided.record.version,
+            contract=decided.record.contract,
+            task=permit.task,
+            scopes=permit.scopes,
+            policy=decided.record.policy,
+            issued_at=now,
+            expires_at=expires_at,
+            jti=jti,
+            txn=txn,
+            chain=jti,
+            gen=0,
+            rseq=0,
+            uses=permit.uses,
+            arguments_digest=None if detail.arguments is None else digest_of_arguments(jti, detail.arguments),
+        )
+
+    async def _issue(
+        self, asked: _Asked, decided: _Decided, credential: Credential, request_id: str
+    ) -> Issued | IssueRefused:
+        """Step 8."""
+        carried = self._recorder.take_settled(decided.gen)
+        intent: JsonObject = {
+            "v": 1,
+            "type": "mint",
+            "id": request_id,
+            "jti": credential.jti,
+            "tool": credential.tool,
+            "version": credential.version,
+            "client": credential.client,
+            "agent": credential.agent,
+            "account": credential.account,
+            "task": credential.task,
+        }
+        try:
+            return await self._store.issue(
+                Issue(
+                    jti=credential.jti,
+                    version=decided.record.id,
+                    seq=decided.seq,
+                    expires_at=credential.expires_at,
+                    uses=credential.uses,
+                    intent=spell_intent(intent),
+                    assertion=asked.assertion,
+                    audited=carried,
+                )
+            )
+        except BrokerError:
+            self._recorder.settle(decided.gen, carried)
+            raise
+
+    async def _hand_out(
+        self,
+        asked: _Asked,
+        decided: _Decided,
+        draft: Credential,
+        issued: Issued,
+        facts: CallFacts,
+        request_id: str,
+    ) -> Granted:
+        """Steps 9–11."""
+        credential = _at(draft, issued)
+        await self._recorder.append(
+            Minted(
+                id=request_id,
+                ts=self._clock.timestamp(),
+                call=facts.call(self._digest_key),
+                gen=issued.gen,
+                gseq=issued.gseq,
+                rseq=issued.rseq,
+                scopes=tuple(sorted(credential.scopes)),
+                audience=credential.audience,
+                expires_at=credential.expires_at,
+                kid=self._signer.kid,
+                policy=credential.policy,
+                rule=decided.permit.rule,
+            )
+        )
+        self._recorder.settle(issued.gen, [issued.gseq])
+        token = self._signer.sign(spell_claims(credential))
+        self._credentials.remember(token, credential)
+        return Granted(
+            access_token=token,
+            issued_token_type=asked.request.issued_token_type,
+            expires_in=credential.expires_at - credential.issued_at,
+            scope=spell_scopes(credential.scopes),
+            authorization_details=[detail_json(credential)],
+        )
+
+
+def _at(draft: Credential, issued: Issued) -> Credential:
+    # dataclasses.replace costs three times as much, on the hottest road there is
+    values = {name: getattr(draft, name) for name in Credential.__slots__}
+    return Credential(**{**values, "gen": issued.gen, "rseq": issued.rseq})
+
+
+def choose_version(view: LifecycleView, asked: _Asked) -> VersionRecord | Refusal:
+    """Step 4: the version that the detail names, or the one that this principal is routed to."""
+    detail, subject = asked.request.detail, asked.subject
+    records = view.of(detail.tool)
+    if not records:
+        return Refusal(
+            Reason.TOOL_UNKNOWN, "a tool that was published here was expected", where="authorization_details/0/tool"
+        )
+    where = "authorization_details/0/version"
+    current = routed(records, agent=subject.agent, account=subject.account)
+    if detail.version is None:
+        if current is None:
+            return Refusal(Reason.VERSION_NOT_SERVED, "no version of this tool is served", where=where)
+        return current
+    record = view.get(detail.tool, detail.version)
+    data = (("current", current.version),) if current else ()
+    if record is None:
+        return Refusal(Reason.VERSION_UNKNOWN, f"{detail.tool} has no version {detail.version}", where=where)
+    if may_declare(record, agent=subject.agent, account=subject.account):
+        return record
+    reason = {
+        State.PUBLISHED: Reason.VERSION_NOT_SERVED,
+        State.RETIRED: Reason.VERSION_RETIRED,
+        State.ROLLED_BACK: Reason.VERSION_ROLLED_BACK,
+    }.get(record.state, Reason.VERSION_NOT_ROUTED)
+    now = f"; the current version is {current.version}" if current else ""
+    return Refusal(reason, f"{record.id} is {record.state.value}{now}", where=where, data=data)

@@ -1,0 +1,35 @@
+"""The lifecycle as this process last saw it.
+
+Decisions are made on this view and the store re-checks it in the step that mints: a view that has fallen behind makes a
+second look necessary, never a wrong credential.
+"""
+
+from __future__ import annotations
+
+from broker.domain.errors import StoreUnclaimedError
+from broker.domain.lifecycle.states import LifecycleView
+from broker.ports.store import VersionStore
+
+
+class LifecycleCache:
+    """One for a process."""
+
+    def __init__(self, store: VersionStore) -> None:
+        self._store = store
+        self._view: LifecycleView | None = None
+
+    @property
+    def view(self) -> LifecycleView:
+        """The last view. Raises `StoreUnclaimedError` before there is one."""
+        if self._view is None:
+            raise StoreUnclaimedError("the store has not been claimed yet")
+        return self._view
+
+    async def refresh(self) -> LifecycleView:
+        """Read the view from the store."""
+        self._view = await self._store.view()
+        return self._view
+
+    def forget(self) -> None:
+        """The store is another incarnation; what was known of it is void."""
+        self._view = None

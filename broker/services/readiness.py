@@ -1,0 +1,56 @@
+"""Readiness: whether this process can do its work now, and what stands in the way.
+
+Ready means: the store is claimed and answers, the audit log takes records, nothing that took effect is unrecorded.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from broker.domain.errors import BrokerError
+from broker.ports.audit import AuditLog
+from broker.ports.store import StoreFence
+from broker.services.incarnation import IncarnationService
+from broker.services.recorder import Recorder
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """checks: name → `ok`, or what stands in the way."""
+
+    is_ready: bool
+    checks: dict[str, str]
+
+
+class Readiness:
+    """One for a process."""
+
+    def __init__(
+        self, *, fence: StoreFence, incarnation: IncarnationService, log: AuditLog, recorder: Recorder
+    ) -> None:
+        self._fence = fence
+        self._incarnation = incarnation
+        self._log = log
+        self._recorder = recorder
+        self.is_draining = False
+
+    async def report(self) -> Report:
+        """Look at every part."""
+        checks = {
+            "store": await self._store(),
+            "audit": "ok" if self._log.is_healthy() else "the audit log cannot be written",
+            "records": "ok" if self._recorder.is_recorded else "a change took effect and is not recorded yet",
+            "process": "draining" if self.is_draining else "ok",
+        }
+        return Report(is_ready=all(value == "ok" for value in checks.values()), checks=checks)
+
+    async def _store(self) -> str:
+        try:
+            found = await self._fence.inspect()
+        except BrokerError as error:
+            return str(error) or type(error).__name__
+        if self._incarnation.failure is not None:
+            return str(self._incarnation.failure)
+        if not found.is_claimed or not self._incarnation.is_open:
+            return "the store is not claimed"
+        return "ok"

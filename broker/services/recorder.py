@@ -1,0 +1,83 @@
+"""The recorder: nothing is answered before it is written down.
+
+1. `append` returns once the record is durable.
+2. A step that the store numbered is *settled* once its record is durable; settled numbers travel with the next store call,
+   or by themselves when there is none for a while, and leave the outbox.
+3. A revocation or lifecycle change that took effect but could not be written is kept here and tried again; until it is
+   written, `check_recorded` refuses everything that would mint.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from broker.domain.audit.records import Record
+from broker.domain.errors import AuditUnavailableError, BrokerError, UnrecordedError
+from broker.ports.audit import AuditLog
+from broker.ports.store import StoreFence
+
+MAX_CARRIED = 64
+
+
+class Recorder:
+    """One for a process; shared by all use cases."""
+
+    def __init__(self, log: AuditLog, fence: StoreFence) -> None:
+        self._log = log
+        self._fence = fence
+        self._settled: list[tuple[int, int]] = []
+        self._unrecorded: list[tuple[Record, int, int]] = []
+
+    async def append(self, record: Record) -> None:
+        """Make a record durable. Raises `AuditUnavailableError`."""
+        await self._log.append(record)
+
+    async def append_effective(self, record: Record, *, gen: int, gseq: int) -> None:
+        """Make the record of a change that took effect already durable. Raises `UnrecordedError` where it cannot be."""
+        try:
+            await self._log.append(record)
+        except AuditUnavailableError as error:
+            self._unrecorded.append((record, gen, gseq))
+            raise UnrecordedError(f"effective, not recorded: {error}") from error
+        self.settle(gen, [gseq])
+
+    def settle(self, gen: int, gseqs: Iterable[int]) -> None:
+        """The records of these steps are durable."""
+        self._settled.extend((gen, gseq) for gseq in gseqs)
+
+    def take_settled(self, gen: int, *, limit: int = MAX_CARRIED) -> list[int]:
+        """Settled numbers of this gen for the next store call to carry along. If it fails, `settle` gives them back.
+
+        Numbers of an earlier gen are let go: their records are durable, and recovery finds them so.
+        """
+        if not self._settled:
+            return []
+        carried, self._settled = self._settled[:limit], self._settled[limit:]
+        return [gseq for settled_gen, gseq in carried if settled_gen == gen]
+
+    def check_recorded(self) -> None:
+        """Raises `UnrecordedError` while a change that took effect is not written down."""
+        if self._unrecorded:
+            raise UnrecordedError(f"{len(self._unrecorded)} change(s) took effect and are not recorded yet")
+
+    @property
+    def is_recorded(self) -> bool:
+        return not self._unrecorded
+
+    async def tend(self, gen: int) -> None:
+        """Called now and then: write what could not be written, empty the outbox of what is settled in this gen."""
+        while self._unrecorded:
+            record, of_gen, gseq = self._unrecorded[0]
+            try:
+                await self._log.append(record)
+            except AuditUnavailableError:
+                return
+            self._unrecorded.pop(0)
+            self.settle(of_gen, [gseq])
+        carried = self.take_settled(gen, limit=len(self._settled))
+        if carried:
+            try:
+                await self._fence.acknowledge(carried)
+            except BrokerError:
+                self.settle(gen, carried)
+                raise

@@ -1,0 +1,74 @@
+"""Subject and actor tokens: whose token this is, if it can be believed (RFC 8693 §2.1, RFC 9068 §4, RFC 8725).
+
+1. The issuer is one of `trust.yaml`, by exact `iss`.
+2. Algorithm and `typ` are among those that the issuer is trusted with; the key is the issuer's, by `kid`.
+3. Signature, then claims: the audience is the resource of the client that presents it, so that nobody exchanges a token
+   that was captured elsewhere.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from broker.domain.errors import Reason, Refusal
+from broker.domain.policy.document import Policy
+from broker.domain.tokens.subject import Subject, read_subject, with_actor
+from broker.domain.tokens.verify import Expectation, check_header, verify_claims
+from broker.ports.keys import KeySets
+from broker.ports.system import Clock
+from broker.ports.tokens import TokenReader
+
+
+class Subjects:
+    """Verifies the tokens that an exchange presents."""
+
+    def __init__(self, *, reader: TokenReader, keys: KeySets, clock: Clock) -> None:
+        self._reader = reader
+        self._keys = keys
+        self._clock = clock
+
+    async def subject(
+        self, unverified_subject: str, unverified_actor: str | None, *, audience: str, policy: Policy
+    ) -> Subject | Refusal:
+        """The subject of both tokens together."""
+        subject = await self._verify(unverified_subject, audience=audience, policy=policy)
+        if isinstance(subject, Refusal):
+            return replace(subject, where=_under("subject_token", subject.where))
+        if unverified_actor is None:
+            return subject
+        actor = await self._verify(unverified_actor, audience=audience, policy=policy)
+        if isinstance(actor, Refusal):
+            return replace(actor, where=_under("actor_token", actor.where))
+        return with_actor(subject, actor)
+
+    async def _verify(self, unverified: str, *, audience: str, policy: Policy) -> Subject | Refusal:
+        token = self._reader.read_unverified(unverified)
+        if isinstance(token, Refusal):
+            return token
+        trust = policy.issuers.get(self._reader.unverified_issuer(token) or "")
+        if trust is None:
+            return Refusal(Reason.TOKEN_ISSUER_UNKNOWN, "a token of an issuer in trust.yaml was expected", where="iss")
+        refused = check_header(token.header, algorithms=trust.algorithms, types=trust.types)
+        if refused is not None:
+            return refused
+        key = await self._keys.find(trust.jwks, kid=token.header.kid, algorithm=token.header.algorithm)
+        if isinstance(key, Refusal):
+            return key
+        claims = self._reader.verify(token, key)
+        if isinstance(claims, Refusal):
+            return claims
+        verified = verify_claims(
+            claims,
+            Expectation(
+                issuer=trust.issuer,
+                audiences=(audience,),
+                leeway_seconds=policy.defaults.leeway_seconds,
+                max_lifetime_seconds=trust.max_lifetime_seconds,
+            ),
+            now=self._clock.now(),
+        )
+        return verified if isinstance(verified, Refusal) else read_subject(claims, trust)
+
+
+def _under(parameter: str, where: str | None) -> str:
+    return f"{parameter}/{where}" if where else parameter

@@ -1,0 +1,182 @@
+"""The life of versions: an administrator's command → one store function → its record (DESIGN §5, §6).
+
+1. `publish` takes contract and policy from the loaded policy, never from the request.
+2. The command is judged on the store's present view; if the store has moved when it acts, it is judged anew.
+3. The store acts first: states and revocations in one function. Then the record. A record that cannot be written does not
+   hold up a rollback: the answer says "effective, not recorded", and nothing is minted until it is recorded.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Final
+
+from broker.domain.audit.records import Revoked, VersionChanged, record_json
+from broker.domain.canonical import JsonObject
+from broker.domain.errors import Reason, Refusal
+from broker.domain.ids import ToolName, Version
+from broker.domain.lifecycle import states
+from broker.domain.lifecycle.rollout import (
+    Change,
+    Publish,
+    Retire,
+    VersionCommand,
+    apply,
+    name_of,
+)
+from broker.domain.lifecycle.states import Command, LifecycleView, VersionRecord
+from broker.domain.revocation.scopes import RevocationScope
+from broker.ports.policy import PolicySource
+from broker.ports.store import VersionChange, VersionStore
+from broker.ports.system import Clock, Entropy
+from broker.services.incarnation import spell_intent
+from broker.services.lifecycle_cache import LifecycleCache
+from broker.services.recorder import Recorder
+
+LOOKS: Final = 8
+
+
+@dataclass(frozen=True, slots=True)
+class Moved:
+    """What a command did. seq: what was revoked is dead for every `rseq` below it. changed: False where all was so before."""
+
+    gen: int
+    seq: int
+    changed: bool
+    records: tuple[VersionRecord, ...]
+    revoked: tuple[str, ...] = ()
+
+
+class Versions:
+    """The use cases; one for a process."""
+
+    def __init__(
+        self,
+        *,
+        policy: PolicySource,
+        store: VersionStore,
+        cache: LifecycleCache,
+        recorder: Recorder,
+        clock: Clock,
+        entropy: Entropy,
+    ) -> None:
+        self._policy = policy
+        self._store = store
+        self._cache = cache
+        self._recorder = recorder
+        self._clock = clock
+        self._entropy = entropy
+
+    async def view(self) -> LifecycleView:
+        """All versions, as the store has them now."""
+        return await self._cache.refresh()
+
+    def contract_members(self, record: VersionRecord) -> JsonObject | None:
+        """The contract of a version, where the loaded policy still has the published one."""
+        tool = self._policy.current().tools.get(record.tool)
+        version = tool.versions.get(record.version) if tool else None
+        return version.contract.members if version and version.contract.digest == record.contract else None
+
+    def publishing(self, tool: ToolName, version: Version) -> Publish | Refusal:
+        """The publish command for a version of the loaded policy (rule 1)."""
+        known = self._policy.current().tools.get(tool)
+        found = known.versions.get(version) if known else None
+        if found is None:
+            return Refusal(
+                Reason.VERSION_NOT_IN_POLICY,
+                f"the loaded policy has no {tool}@{version}; add it to policies/{tool}.yaml and load it first",
+                where="version",
+            )
+        return Publish(tool=tool, version=version, contract=found.contract.digest, policy=found.digest)
+
+    async def run(self, command: VersionCommand, *, by: str, request_id: str) -> Moved | Refusal:
+        """Carry a command out. Raises `UnrecordedError` where it took effect and could not be written down."""
+        for _ in range(LOOKS):
+            view = await self._store.view()
+            change = apply(command, view, now=self._clock.now())
+            if isinstance(change, Refusal):
+                return change
+            if not change.updates:
+                record = view.get(command.tool, command.version)
+                return Moved(view.gen, view.seq, changed=False, records=(record,) if record else ())
+            records = tuple(replace(update.after, seq=view.seq + 1) for update in change.updates)
+            moved = await self._act(command, change, records, view=view, by=by, request_id=request_id)
+            if moved is not None:
+                return moved
+        return Refusal(
+            Reason.STATE_CONFLICT, "the versions kept changing meanwhile; look again, then repeat", where="version"
+        )
+
+    async def _act(
+        self,
+        command: VersionCommand,
+        change: Change,
+        records: tuple[VersionRecord, ...],
+        *,
+        view: LifecycleView,
+        by: str,
+        request_id: str,
+    ) -> Moved | None:
+        record = VersionChanged(
+            id=request_id,
+            ts=self._clock.timestamp(),
+            command=name_of(command).value,
+            tool=command.tool,
+            version=command.version,
+            gen=view.gen,
+            gseq=0,
+            seq=view.seq + 1,
+            by=by,
+            records=tuple(states.record_json(after) for after in records),
+            revoked=tuple(change.revokes),
+            reason=command.emergency if isinstance(command, Retire) else None,
+            contract_members=self.contract_members(records[0]) if change.command is Command.PUBLISH else None,
+        )
+        applied = await self._store.change(
+            VersionChange(
+                id=request_id,
+                seq=view.seq,
+                records=records,
+                revokes=change.revokes,
+                intent=spell_intent(_as_json(record)),
+            )
+        )
+        if applied is None:
+            return None
+        try:
+            await self._recorder.append_effective(
+                replace(record, gen=applied.gen, gseq=applied.gseq, seq=applied.seq),
+                gen=applied.gen,
+                gseq=applied.gseq,
+            )
+        finally:
+            await self._cache.refresh()
+        return Moved(applied.gen, applied.seq, changed=True, records=records, revoked=tuple(change.revokes))
+
+    async def revoke(self, scopes: Sequence[RevocationScope], *, by: str, reason: str, request_id: str) -> Moved:
+        """Revoke scopes: everything in them that was minted before is dead."""
+        record = Revoked(
+            id=request_id,
+            ts=self._clock.timestamp(),
+            gen=0,
+            gseq=0,
+            seq=0,
+            revoked=tuple(scopes),
+            by=by,
+            reason=reason,
+        )
+        applied = await self._store.revoke(scopes, id=request_id, intent=spell_intent(_as_json(record)))
+        try:
+            await self._recorder.append_effective(
+                replace(record, gen=applied.gen, gseq=applied.gseq, seq=applied.seq),
+                gen=applied.gen,
+                gseq=applied.gseq,
+            )
+        finally:
+            await self._cache.refresh()
+        return Moved(applied.gen, applied.seq, changed=True, records=(), revoked=tuple(scopes))
+
+
+def _as_json(record: VersionChanged | Revoked) -> JsonObject:
+    return record_json(record)  # type: ignore[return-value]  # a record's fields are JSON values
