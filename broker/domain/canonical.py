@@ -11,16 +11,13 @@ other digits than its own is refused rather than rounded, so what was spelled re
 
 from __future__ import annotations
 
-import hashlib
 import json
 import math
 import re
 from collections.abc import Mapping
 from typing import Final, TypeAlias
 
-from broker.domain.ids import Digest
-
-JsonValue: TypeAlias = "None | bool | int | float | str | list[JsonValue] | dict[str, JsonValue]"
+JsonValue: TypeAlias = "bool | int | float | str | list[JsonValue] | dict[str, JsonValue] | None"
 JsonObject: TypeAlias = "dict[str, JsonValue]"
 
 MAX_DEPTH: Final = 64
@@ -130,8 +127,8 @@ def _spell(value: object, parts: list[str], depth: int) -> None:
         case str():
             parts.append(_spell_string(value))
         case int():
-            if abs(value) > MAX_INTEGER:
-                raise JsonError(f"the integer {value} is beyond 2^53, where numbers are no longer exact")
+            if abs(value) > MAX_INTEGER and not _is_spelled_as_itself(value):
+                raise JsonError("an integer beyond 2^53, where numbers are no longer exact")
             parts.append(str(value))
         case float():
             parts.append(_spell_number(value))
@@ -196,8 +193,3 @@ def _spell_number(value: float) -> str:
         tail = f".{digits[1:]}" if count > 1 else ""
         body = f"{digits[0]}{tail}e{'+' if power >= 0 else '-'}{abs(power)}"
     return sign + body
-
-
-def digest_of(value: object) -> Digest:
-    """`sha256:` and the hex SHA-256 of the canonical spelling."""
-    return Digest("sha256:" + hashlib.sha256(canonical_json(value)).hexdigest())

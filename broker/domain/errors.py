@@ -10,11 +10,11 @@ A reason is part of the wire format: it may be added, never renamed or given ano
 from __future__ import annotations
 
 from dataclasses import dataclass
-from enum import Enum
+from enum import StrEnum
 from typing import Final
 
 
-class Reason(str, Enum):
+class Reason(StrEnum):
     """Why something was refused; machine readable and stable."""
 
     # client

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from enum import Enum
+from enum import StrEnum
 from typing import Protocol
 
 from broker.domain.audit.replay import Replayed
@@ -66,7 +66,7 @@ class Issued:
     gseq: int
 
 
-class IssueRefused(str, Enum):
+class IssueRefused(StrEnum):
     """Why nothing was issued; nothing was written either (a used-up assertion apart)."""
 
     STALE_VIEW = "stale_view"  # the lifecycle moved since `seq`: read it anew and decide again
@@ -87,7 +87,7 @@ class Inquiry:
     assertion: Assertion | None = None
 
 
-class Standing(str, Enum):
+class Standing(StrEnum):
     """The answer to an inquiry. Only `ACTIVE` is yes."""
 
     ACTIVE = "active"

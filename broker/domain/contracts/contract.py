@@ -13,7 +13,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from broker.domain.canonical import JsonError, JsonObject, digest_of
+from broker.domain.canonical import JsonError, JsonObject
+from broker.domain.digests import digest_of
 from broker.domain.ids import Digest, ToolName, parse_tool_name
 
 MEMBERS: Final = ("name", "title", "description", "inputSchema", "outputSchema", "annotations")

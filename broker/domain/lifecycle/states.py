@@ -20,14 +20,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from enum import Enum
+from enum import StrEnum
 from typing import Final
 
 from broker.domain.canonical import JsonObject, canonical_json, parse_json_object
 from broker.domain.ids import Digest, ToolName, Version, VersionId, version_id
 
 
-class State(str, Enum):
+class State(StrEnum):
     """Where a version is in its life."""
 
     PUBLISHED = "published"
@@ -38,7 +38,7 @@ class State(str, Enum):
     ROLLED_BACK = "rolled_back"
 
 
-class Command(str, Enum):
+class Command(StrEnum):
     """What an administrator can ask of a version."""
 
     PUBLISH = "publish"

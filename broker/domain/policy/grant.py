@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from broker.domain.canonical import digest_of
+from broker.domain.digests import digest_of
 from broker.domain.ids import Digest, TaskName
 from broker.domain.policy.document import (
     AdminTrust,
