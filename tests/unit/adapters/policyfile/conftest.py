@@ -7,7 +7,6 @@ import shutil
 from pathlib import Path
 
 import pytest
-
 from broker.adapters.policyfile.folder import load_policy
 from broker.domain.policy.document import Policy
 from broker.domain.policy.located import PolicyInvalidError, Problem

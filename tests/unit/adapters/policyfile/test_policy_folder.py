@@ -6,7 +6,6 @@ import os
 from pathlib import Path
 
 import pytest
-
 from broker.adapters.policyfile.folder import PolicyFolder, load_policy
 from broker.domain.policy.document import ClaimNames, KeySource
 from broker.domain.policy.located import PolicyInvalidError
@@ -17,7 +16,11 @@ def test_the_shipped_policy_is_lawful(tree):
     assert sorted(policy.tools) == ["db.query", "files.read"]
     assert policy.tenant == "default"
     assert policy.lockstep == "strict"
-    assert (policy.defaults.ttl_seconds, policy.defaults.max_ttl_seconds, policy.defaults.leeway_seconds) == (60, 300, 10)
+    assert (policy.defaults.ttl_seconds, policy.defaults.max_ttl_seconds, policy.defaults.leeway_seconds) == (
+        60,
+        300,
+        10,
+    )
 
 
 def test_trust_is_read_as_written(tree):
@@ -125,7 +128,11 @@ def test_a_contract_file_that_is_none_is_named(tree, content, says):
 
 
 def test_a_contract_that_leads_outside_itself_is_refused(tree):
-    tree.edit("contracts/files.read/1.json", '"required": ["path"],', '"required": ["path"], "allOf": [{"$ref": "file:///etc/passwd"}],')
+    tree.edit(
+        "contracts/files.read/1.json",
+        '"required": ["path"],',
+        '"required": ["path"], "allOf": [{"$ref": "file:///etc/passwd"}],',
+    )
     assert "version.digest" in tree.rules()
     assert "/inputSchema" in next(one for one in tree.problems() if one.rule == "schema.unusable").message
 
@@ -144,7 +151,12 @@ def test_a_condition_that_is_no_schema_is_refused_at_its_place(tree):
         ("claims: {groups:", "claims: {teams:", "claim.unknown", "teams"),
         ("allow: {clients: [reporting-mcp],", "allow: {clients: [],", "field.value", "a list of 0"),
         ("/query: {kind: query,", "/sql: {kind: query,", "argument.unknown", "/sql"),
-        ("{kind: query, enforced_by: [db:read, db:write]}", "{kind: query, within: [/srv]}", "argument.root", "no roots"),
+        (
+            "{kind: query, enforced_by: [db:read, db:write]}",
+            "{kind: query, within: [/srv]}",
+            "argument.root",
+            "no roots",
+        ),
         ("enforced_by: [db:read, db:write]", "enforced_by: [db:all]", "scope.unknown", "db:all"),
         ("required: [mode]", "required: [mod]", "scope.condition", "'mod'"),
         ('extends: "3"', 'extends: "2"', "version.extends", '"2"'),
@@ -190,7 +202,11 @@ def test_a_root_or_template_that_is_wrong_is_refused(tree, old, new, rule):
     [
         ("  http://127.0.0.1:8421:\n", "  http://idp.example:\n", "trust.transport"),
         ('"http://127.0.0.1:8421/jwks.json"', '"http://127.0.0.1.evil.example/jwks.json"', "trust.transport"),
-        ('{url: "http://127.0.0.1:8421/jwks.json"}', '{url: "https://a.example/k", file: keys/db-api.json}', "field.missing"),
+        (
+            '{url: "http://127.0.0.1:8421/jwks.json"}',
+            '{url: "https://a.example/k", file: keys/db-api.json}',
+            "field.missing",
+        ),
         ("algorithms: [ES256, RS256]", "algorithms: [ES256, HS256]", "field.value"),
         ("algorithms: [ES256, RS256]", "algorithms: [none]", "field.value"),
         ("algorithms: [ES256, RS256]", "algorithms: []", "field.value"),

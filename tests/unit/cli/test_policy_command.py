@@ -1,0 +1,60 @@
+"""`broker policy` says whether a folder is lawful, and exits 3 where it is not."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+from broker.cli.policy import policy_group
+from click.testing import CliRunner
+
+SHIPPED = Path(__file__).parents[3] / "policies"
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    folder = tmp_path / "policies"
+    shutil.copytree(SHIPPED, folder)
+    (folder / "keys").mkdir()
+    for name in ("reporting-mcp", "db-api", "files-api", "operator", "rollout-bot"):
+        (folder / "keys" / f"{name}.json").write_text('{"keys": []}')
+    return folder
+
+
+def run(*arguments: str):
+    return CliRunner().invoke(policy_group, list(arguments))
+
+
+def test_a_lawful_folder_exits_0_and_names_its_digest(folder):
+    result = run("check", str(folder))
+    assert result.exit_code == 0
+    assert "2 tools, 3 versions" in result.output
+    found = json.loads(run("check", str(folder), "--format", "json").output)
+    assert found["lawful"] is True
+    assert found["tools"] == {"db.query": ["3", "4"], "files.read": ["1"]}
+    assert found["digest"] in result.output
+
+
+def test_an_unlawful_folder_exits_3_with_every_problem(folder):
+    (folder / "keys" / "db-api.json").unlink()
+    (folder / "extra.yml").write_text("")
+    result = run("check", str(folder))
+    assert result.exit_code == 3
+    assert "2 problems in the policy files" in result.output
+    assert "broker keygen" in result.output
+    found = run("check", str(folder), "--format", "json")
+    assert found.exit_code == 3
+    assert [problem["rule"] for problem in json.loads(found.output)["problems"]] == ["file.name", "trust.keys"]
+
+
+def test_a_missing_folder_exits_3(tmp_path):
+    assert run("check", str(tmp_path / "nowhere")).exit_code == 3
+
+
+@pytest.mark.parametrize("kind", ["policy", "trust", "tests"])
+def test_the_schema_is_printed(kind):
+    result = run("schema", kind)
+    assert result.exit_code == 0
+    assert json.loads(result.output)["$schema"].endswith("2020-12/schema")
