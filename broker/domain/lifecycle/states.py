@@ -156,7 +156,7 @@ def read_record(text: bytes | JsonObject) -> VersionRecord:
         return VersionRecord(
             tool=value["tool"],  # type: ignore[arg-type]
             version=value["version"],  # type: ignore[arg-type]
-            state=State(value["state"]),
+            state=State(str(value["state"])),
             contract=value["contract"],  # type: ignore[arg-type]
             policy=value["policy"],  # type: ignore[arg-type]
             since=value["since"],  # type: ignore[arg-type]
