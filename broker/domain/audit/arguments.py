@@ -9,10 +9,9 @@
 
 from __future__ import annotations
 
-import hashlib
 import hmac
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final
 
 from broker.domain.canonical import JsonObject, JsonValue, canonical_json
@@ -25,7 +24,7 @@ class DigestKey:
     """A key for argument digests; `version` is written with every digest."""
 
     version: int
-    secret: bytes
+    secret: bytes = field(repr=False)
 
 
 def digest_arguments(arguments: JsonObject, *, key: DigestKey) -> dict[str, str]:
@@ -50,4 +49,4 @@ def _leaves(value: JsonValue, pointer: str) -> Iterator[tuple[str, JsonValue]]:
 
 def _digest(pointer: str, value: JsonValue, key: DigestKey) -> str:
     text = pointer.encode("utf-8", "surrogatepass") + b"\x00" + canonical_json(value)
-    return f"hk{key.version}:{hmac.new(key.secret, text, hashlib.sha256).hexdigest()[:32]}"
+    return f"hk{key.version}:{hmac.digest(key.secret, text, 'sha256')[:16].hex()}"
