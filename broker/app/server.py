@@ -1,10 +1,16 @@
-"""`broker serve`: a running broker behind uvicorn. SIGTERM and SIGINT drain: running requests end, new ones find no listener."""
+"""`broker serve`: a running broker behind uvicorn.
+
+1. The address is taken first, so that one in use is said before anything else is started.
+2. SIGTERM and SIGINT drain: running requests end, new ones find no listener; then log and store are closed; exit 0.
+3. SIGHUP loads the policy again.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import logging
 import signal
+import socket
 import sys
 from typing import Final
 
@@ -12,7 +18,7 @@ import uvicorn
 
 from broker.app.running import Running, tended
 from broker.app.settings import LOOPBACK, Settings
-from broker.domain.errors import BrokerError
+from broker.domain.errors import BrokerError, ConfigurationError
 from broker.http.api import make_api
 
 log: Final = logging.getLogger("broker.app")
@@ -35,18 +41,22 @@ def uvloop_run(main: object) -> None:
 
 
 async def _serve(settings: Settings) -> None:
+    listener = _listen(settings)
     running = Running(settings)
-    parts = await running.start()
+    try:
+        parts = await running.start()
+    except BaseException:
+        listener.close()
+        raise
     async with tended(running):
         server = uvicorn.Server(
             uvicorn.Config(
                 make_api(parts.use_cases),
-                host=settings.host,
-                port=settings.port,
                 access_log=False,
                 log_config=None,
                 lifespan="off",
                 server_header=False,
+                proxy_headers=False,  # no decision looks at a peer address
                 date_header=True,
                 timeout_graceful_shutdown=settings.drain_seconds,
                 h11_max_incomplete_event_size=65_536,
@@ -59,7 +69,28 @@ async def _serve(settings: Settings) -> None:
         log.info("broker %s, policy %s", settings.public_issuer, parts.policy.current().digest)
         if settings.host not in LOOPBACK:
             log.info("listening beyond loopback: put TLS in front of it")
-        await server.serve()
+        # uvicorn drains, then raises the signal again under the handler that was there before: that one must not end
+        # the process, since log and store are still open
+        for number in (signal.SIGTERM, signal.SIGINT):
+            signal.signal(number, _drained)
+        await server.serve(sockets=[listener])
+
+
+def _drained(*_: object) -> None:
+    """The signal has done its work."""
+
+
+def _listen(settings: Settings) -> socket.socket:
+    """Rule 1. Raises `ConfigurationError`."""
+    family = socket.AF_INET6 if ":" in settings.host else socket.AF_INET
+    listener = socket.socket(family, socket.SOCK_STREAM)
+    try:
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listener.bind((settings.host, settings.port))
+    except OSError as error:
+        listener.close()
+        raise ConfigurationError(f"--host {settings.host} --port {settings.port}: {error.strerror}") from None
+    return listener
 
 
 async def _reload(running: Running) -> None:
