@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import json
 import math
-import re
 from collections.abc import Mapping
 from typing import Final, TypeAlias
 
@@ -60,7 +59,6 @@ def _float(text: str) -> float:
 _DECODER: Final = json.JSONDecoder(
     object_pairs_hook=_pairs, parse_constant=_constant, parse_int=_integer, parse_float=_float
 )
-_OPENERS: Final = re.compile(r"[\[{]")
 
 
 def parse_json(text: str | bytes) -> JsonValue:
@@ -79,7 +77,7 @@ def parse_json(text: str | bytes) -> JsonValue:
     except json.JSONDecodeError as error:
         raise JsonError(f"{error.msg} at line {error.lineno} column {error.colno}") from None
     # Depth costs a walk, so the text is asked first whether it could be deep at all.
-    if len(text) > MAX_DEPTH and sum(1 for _ in _OPENERS.finditer(text)) > MAX_DEPTH:
+    if len(text) > MAX_DEPTH and text.count("[") + text.count("{") > MAX_DEPTH:
         _check_depth(value)
     return value
 
@@ -109,7 +107,10 @@ def parse_json_object(text: str | bytes) -> JsonObject:
 def canonical_json(value: object) -> bytes:
     """The RFC 8785 spelling of a JSON value. Raises `JsonError` where it has none."""
     parts: list[str] = []
-    _spell(value, parts, 0)
+    if type(value) is str:
+        parts.append(_spell_string(value))  # the commonest leaf, alone
+    else:
+        _spell(value, parts, 0)
     try:
         return "".join(parts).encode("utf-8")
     except UnicodeEncodeError:

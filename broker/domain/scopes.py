@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from fnmatch import fnmatchcase
+from functools import lru_cache
 from typing import Final, NewType, TypeAlias
 
 Scope = NewType("Scope", str)
@@ -42,6 +42,12 @@ def spell_scopes(scopes: Iterable[Scope]) -> str:
     return " ".join(sorted(set(scopes)))
 
 
-def within_patterns(name: str, patterns: Iterable[str]) -> bool:
+@lru_cache(maxsize=4096)
+def within_patterns(name: str, patterns: tuple[str, ...]) -> bool:
     """Whether the name fits one of the patterns; `*` stands for any characters, nothing else is special."""
-    return any(fnmatchcase(name, pattern.replace("[", "[[]")) for pattern in patterns)
+    return any(_pattern(pattern).fullmatch(name) for pattern in patterns)
+
+
+@lru_cache(maxsize=1024)
+def _pattern(pattern: str) -> re.Pattern[str]:
+    return re.compile(".*".join(re.escape(part) for part in pattern.split("*")), re.DOTALL)

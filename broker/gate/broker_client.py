@@ -5,7 +5,7 @@
 | exchange   | `POST /token` (RFC 8693)    | `Refused`: a 4xx with `error`     | `BrokerUnreachableError` |
 | introspect | `POST /introspect` (RFC 7662) | `Refused`; `active: false` is an answer | the same          |
 | release    | `POST /revoke` (RFC 7009)   | `Refused`                         | the same                |
-| versions   | `GET /tools/{tool}`         | `Refused`; 404 is an answer       | the same                |
+| versions   | `GET /tools/{tool}`         | `Refused`; no such tool is an answer | the same             |
 | report     | `POST /calls`               | `Refused`                         | the same                |
 
 1. Each call has one deadline, connecting and reading included. Redirects are not followed, proxies not asked.
@@ -27,7 +27,7 @@ import anyio
 import httpx2
 
 from broker.domain.canonical import JsonError, JsonObject, JsonValue, parse_json_object
-from broker.domain.errors import BrokerError
+from broker.domain.errors import BrokerError, Reason
 from broker.domain.tokens.exchange_request import ACCESS_TOKEN, DETAIL_TYPE, GRANT_TYPE
 from broker.gate.client_auth import ClientAuth
 
@@ -116,10 +116,13 @@ class Versions:
 
 
 class BrokerClient:
-    """One connection pool to one broker, for one client. Use it from one event loop."""
+    """One connection pool to one broker, for one client. Use it from one event loop.
+
+    timeout_seconds: a little more than the broker's own deadline, so that its answer comes before ours.
+    """
 
     def __init__(
-        self, issuer: str, auth: ClientAuth, *, timeout_seconds: float = 2.0, max_connections: int = 64
+        self, issuer: str, auth: ClientAuth, *, timeout_seconds: float = 2.5, max_connections: int = 64
     ) -> None:
         self.issuer = issuer
         self.auth = auth
@@ -191,9 +194,8 @@ class BrokerClient:
                 return Versions(etag=answered.get("etag"), body=body)
             case 304:
                 return Versions(etag=answered.get("etag") or etag, body=None)
-            case 404:
-                return None
-        return _refused(status, body)
+        refused = _refused(status, body)
+        return None if refused.reason == Reason.TOOL_UNKNOWN.value else refused
 
     async def report(self, records: Sequence[JsonObject]) -> Refused | None:
         """Hand call records over; None once they are durable."""

@@ -109,9 +109,8 @@ class Catalogue:
         match answer:
             case None:
                 return replace(entry, known=None, etag=None, asked_at=now)
-            case Refused():
-                logger.warning("broker refuses the versions of %s: %s", tool, answer.reason)
-                return replace(entry, known=None, etag=None, asked_at=now)
+            case Refused():  # of this server, not of the tool: nothing is known, so nothing may run
+                raise BrokerUnreachableError(f"the broker refuses this server: {answer.reason}")
         if answer.body is None:
             return replace(entry, asked_at=now)
         return replace(entry, known=self._read(tool, answer.body), etag=answer.etag, asked_at=now)

@@ -80,7 +80,7 @@ class CredentialVerifier:
         tool: str | Collection[str] | None = None,
         version: str | Collection[str] | None = None,
         task: str | Collection[str] | None = None,
-        timeout_seconds: float = 2.0,
+        timeout_seconds: float = 2.5,
         keys: KeySets | None = None,
         clock: Callable[[], float] = time.time,
     ) -> None:

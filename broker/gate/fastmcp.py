@@ -42,6 +42,7 @@ from pydantic import AnyHttpUrl
 
 from broker.domain.contracts.contract import META_TASK
 from broker.domain.dispatch import (
+    Code,
     InvalidArguments,
     Refuse,
     malformed,
@@ -235,7 +236,7 @@ class VersionGate(Middleware):
     def _record_unread(self, context: MiddlewareContext[mcp_types.CallToolRequestParams], refuse: Refuse) -> None:
         """A refusal of a call that was not read to its end; who made it may not be known."""
         tool = parse_tool_name(context.message.name)
-        if tool is not None:
+        if tool is not None and refuse.code is not Code.INVALID_PARAMS:  # else it is no tool, or anybody's text
             facts = CallFacts(tool=tool, txn=self._transactions.new(), application=self._application)
             self._recorder.deny(facts.record("deny", reason=_reason_of(refuse)))
 
@@ -274,7 +275,7 @@ def version_gate(
     client_secret: str | None = None,
     ungated: Iterable[str] = (),
     application: str | None = None,
-    timeout_seconds: float = 2.0,
+    timeout_seconds: float = 2.5,
 ) -> VersionGate:
     """A gate from settings.
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager
 from importlib.metadata import version
+from typing import Any
 
 from fastapi import FastAPI, Request, Response
 from fastapi.exceptions import RequestValidationError
@@ -18,11 +19,22 @@ from broker.http.oauth import OAuthEndpoints
 from broker.http.openapi import install_openapi
 
 
+class Api(FastAPI):
+    """FastAPI, with the OAuth endpoints before its own layers: those cost more than the store call does (DESIGN §9)."""
+
+    oauth: OAuthEndpoints
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        if scope["type"] == "http" and await self.oauth.answered(scope, receive, send):
+            return
+        await super().__call__(scope, receive, send)
+
+
 def make_api(
     use_cases: UseCases, lifespan: Callable[[FastAPI], AbstractAsyncContextManager[None]] | None = None
 ) -> FastAPI:
     """The app over these use cases."""
-    app = FastAPI(
+    app = Api(
         title="Mayfly",
         version=version("mayfly-broker"),
         description="Ephemeral credentials for MCP tools, bound to a tool's version and revoked with it.",
@@ -34,8 +46,7 @@ def make_api(
     app.state.metadata = make_metadata(use_cases.issuer)
     app.include_router(public.router)
     app.include_router(admin.router)
-    app.add_middleware(
-        OAuthEndpoints,
+    app.oauth = OAuthEndpoints(
         issuer=use_cases.issuer,
         exchange=use_cases.exchange,
         introspection=use_cases.introspection,

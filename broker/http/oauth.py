@@ -1,6 +1,6 @@
 """`/token`, `/introspect`, `/revoke` as plain ASGI endpoints: read, one service call, render (DESIGN §9 says why plain).
 
-They stand inside the FastAPI app as a middleware (`OAuthEndpoints`) and in its OpenAPI document (`openapi.py`).
+They stand inside the FastAPI app (`api.Api` asks here first) and in its OpenAPI document (`openapi.py`).
 """
 
 from __future__ import annotations
@@ -30,14 +30,13 @@ Trouble: TypeAlias = Callable[[BrokerError], None]
 
 
 class OAuthEndpoints:
-    """ASGI middleware: answers the three paths itself, hands every other request on.
+    """Answers the three paths.
 
     deadline_seconds: after which a request is answered with 503. trouble: told of every failure.
     """
 
     def __init__(
         self,
-        app: Any,
         *,
         issuer: str,
         exchange: Exchange,
@@ -47,7 +46,6 @@ class OAuthEndpoints:
         deadline_seconds: float,
         trouble: Trouble,
     ) -> None:
-        self._app = app
         self._issuer = issuer
         self._exchange = exchange
         self._introspection = introspection
@@ -61,18 +59,18 @@ class OAuthEndpoints:
             "/revoke": self._revoke,
         }
 
-    async def __call__(self, scope: Scope, receive: Any, send: Any) -> None:
-        operation = self._operations.get(scope["path"]) if scope["type"] == "http" else None
+    async def answered(self, scope: Scope, receive: Any, send: Any) -> bool:
+        """Answer a request to one of the paths; False where it is to another."""
+        operation = self._operations.get(scope["path"])
         if operation is None:
-            await self._app(scope, receive, send)
-            return
+            return False
         answer = await self._answer(operation, scope, receive)
-        if answer is None:
-            return
-        status, headers, body = answer
-        headers.append((b"content-length", b"%d" % len(body)))
-        await send({"type": "http.response.start", "status": status, "headers": headers})
-        await send({"type": "http.response.body", "body": body})
+        if answer is not None:
+            status, headers, body = answer
+            headers.append((b"content-length", b"%d" % len(body)))
+            await send({"type": "http.response.start", "status": status, "headers": headers})
+            await send({"type": "http.response.body", "body": body})
+        return True
 
     async def _answer(self, operation: Operation, scope: Scope, receive: Any) -> tuple[int, Headers, bytes] | None:
         request_id = self._entropy.token()
@@ -121,7 +119,7 @@ class OAuthEndpoints:
             "token_type": "Bearer",
             "expires_in": granted.expires_in,
             "scope": granted.scope,
-            "authorization_details": list(granted.authorization_details),
+            "authorization_details": granted.authorization_details,
         }
 
     async def _introspect(

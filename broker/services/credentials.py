@@ -25,11 +25,15 @@ KEPT: Final = 16_384
 
 @dataclass(frozen=True, slots=True)
 class KnownCredential:
-    """A credential whose signature and claims were verified. scopes: the revocation scopes that it stands in."""
+    """A credential whose signature and claims were verified."""
 
     credential: Credential
     kid: str
-    scopes: tuple[RevocationScope, ...]
+
+    @property
+    def scopes(self) -> tuple[RevocationScope, ...]:
+        """The revocation scopes that it stands in."""
+        return self.credential.revocation_scopes(self.kid)
 
 
 class Credentials:
@@ -44,18 +48,17 @@ class Credentials:
 
     def remember(self, token: str, credential: Credential) -> None:
         """A credential that this process has just signed."""
-        kid = self._signer.kid
-        self._keep(token, KnownCredential(credential, kid, credential.revocation_scopes(kid)))
+        self._keep(_name_of(token), KnownCredential(credential, self._signer.kid))
 
     def read(self, token: str, *, leeway_seconds: int) -> KnownCredential | Refusal:
         """The credential in a token, or why it is none that is valid at this time."""
-        name = hashlib.sha256(token.encode("utf-8", "replace")).digest()
+        name = _name_of(token)
         known = self._known.get(name)
         if known is None:
             verified = self._verify(token, leeway_seconds)
             if isinstance(verified, Refusal):
                 return verified
-            self._keep(token, verified)
+            self._keep(name, verified)
             return verified
         if self._signer.verification_key(known.kid) is None:
             del self._known[name]
@@ -65,8 +68,8 @@ class Credentials:
             return Refusal(Reason.TOKEN_EXPIRED, "the credential has expired; exchange again", where="exp")
         return known
 
-    def _keep(self, token: str, known: KnownCredential) -> None:
-        self._known[hashlib.sha256(token.encode("utf-8", "replace")).digest()] = known
+    def _keep(self, name: bytes, known: KnownCredential) -> None:
+        self._known[name] = known
         if len(self._known) > KEPT:
             self._known.popitem(last=False)
 
@@ -101,4 +104,8 @@ class Credentials:
         credential = read_credential(claims)
         if isinstance(credential, Refusal):
             return credential
-        return KnownCredential(credential, token.header.kid, credential.revocation_scopes(token.header.kid))
+        return KnownCredential(credential, token.header.kid)
+
+
+def _name_of(token: str) -> bytes:
+    return hashlib.sha256(token.encode("utf-8", "replace")).digest()

@@ -18,17 +18,15 @@ from typing import Final
 
 from broker.domain.audit.arguments import DigestKey
 from broker.domain.audit.records import MintDenied, Minted
-from broker.domain.canonical import JsonObject
+from broker.domain.canonical import JsonObject, JsonValue
 from broker.domain.errors import BrokerError, Reason, Refusal, StoreUnclaimedError
-from broker.domain.lifecycle.cohort import may_declare, routed
-from broker.domain.lifecycle.states import LifecycleView, State, VersionRecord
+from broker.domain.lifecycle.choice import choose
+from broker.domain.lifecycle.states import VersionRecord
 from broker.domain.policy.decide import Permit, decide
 from broker.domain.policy.document import ClientTrust, Policy, VersionPolicy
-from broker.domain.scopes import spell_scopes
 from broker.domain.tokens.claims import (
     MAX_LIFETIME_SECONDS,
     Credential,
-    detail_json,
     digest_of_arguments,
     spell_claims,
 )
@@ -61,7 +59,7 @@ class Granted:
     issued_token_type: str
     expires_in: int
     scope: str
-    authorization_details: list[JsonObject]
+    authorization_details: JsonValue
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,6 +82,16 @@ class _Decided:
     permit: Permit
     gen: int
     seq: int
+
+
+@dataclass(frozen=True, slots=True)
+class _Bounds:
+    """The credential's name and life. Instants in Unix seconds."""
+
+    issued_at: int
+    expires_at: int
+    jti: str
+    txn: str
 
 
 class Exchange:
@@ -154,13 +162,13 @@ class Exchange:
             decided = self._decide(asked, facts)
             if isinstance(decided, Refusal):
                 return decided
-            credential = self._draft(asked, decided, facts)
-            if isinstance(credential, Refusal):
-                return credential
-            issued = await self._issue(asked, decided, credential, request_id)
+            bounds = self._bound(asked, decided, facts)
+            if isinstance(bounds, Refusal):
+                return bounds
+            issued = await self._issue(asked, decided, bounds, request_id)
             match issued:
                 case Issued():
-                    return await self._hand_out(asked, decided, credential, issued, facts, request_id)
+                    return await self._hand_out(asked, decided, bounds, issued, facts, request_id)
                 case IssueRefused.ASSERTION_REPLAYED:
                     return replayed()
                 case _:
@@ -198,11 +206,11 @@ class Exchange:
     def _decide(self, asked: _Asked, facts: CallFacts) -> _Decided | Refusal:
         """Steps 4–6."""
         view = self._cache.view
-        record = choose_version(view, asked)
+        detail, subject = asked.request.detail, asked.subject
+        record = choose(view, detail.tool, detail.version, agent=subject.agent, account=subject.account)
         if isinstance(record, Refusal):
             return record
         facts.record = record
-        detail = asked.request.detail
         if detail.contract is not None and detail.contract != record.contract:
             return Refusal(
                 Reason.CONTRACT_MISMATCH,
@@ -220,7 +228,7 @@ class Exchange:
             )
         permit = decide(
             version,
-            principal=asked.subject.principal(asked.client.client_id),
+            principal=subject.principal(asked.client.client_id),
             task=detail.task,
             arguments=detail.arguments,
             facts=None if detail.arguments is None else self._arguments.facts(version, detail.arguments),
@@ -235,65 +243,41 @@ class Exchange:
         )
         return refused or _Decided(record=record, version=version, permit=permit, gen=view.gen, seq=view.seq)
 
-    def _draft(self, asked: _Asked, decided: _Decided, facts: CallFacts) -> Credential | Refusal:
-        """Step 7. The logical time is filled in once the store has said it."""
-        now, permit, detail, subject = self._clock.now(), decided.permit, asked.request.detail, asked.subject
-        expires_at = min(now + min(permit.ttl_seconds, MAX_LIFETIME_SECONDS), subject.expires_at)
+    def _bound(self, asked: _Asked, decided: _Decided, facts: CallFacts) -> _Bounds | Refusal:
+        """Step 7."""
+        now = self._clock.now()
+        expires_at = min(now + min(decided.permit.ttl_seconds, MAX_LIFETIME_SECONDS), asked.subject.expires_at)
         if expires_at <= now:
             return Refusal(
                 Reason.LIFETIME_EXHAUSTED, "the subject token is at its end; get a new one", where="subject_token"
             )
         jti = facts.jti = self._entropy.token()
-        txn = facts.txn = detail.txn or self._entropy.token()
-        return Credential(
-            issuer=self._issuer,
-            audience=permit.audience,
-            account_issuer=subject.issuer,
-            account=subject.account,
-            client=asked.client.client_id,
-            act=subject.act,
-            tool=decided.record.tool,
-            version=decided.record.version,
-            contract=decided.record.contract,
-            task=permit.task,
-            scopes=permit.scopes,
-            policy=decided.record.policy,
-            issued_at=now,
-            expires_at=expires_at,
-            jti=jti,
-            txn=txn,
-            chain=jti,
-            gen=0,
-            rseq=0,
-            uses=permit.uses,
-            arguments_digest=None if detail.arguments is None else digest_of_arguments(jti, detail.arguments),
-        )
+        txn = facts.txn = asked.request.detail.txn or self._entropy.token()
+        return _Bounds(issued_at=now, expires_at=expires_at, jti=jti, txn=txn)
 
-    async def _issue(
-        self, asked: _Asked, decided: _Decided, credential: Credential, request_id: str
-    ) -> Issued | IssueRefused:
+    async def _issue(self, asked: _Asked, decided: _Decided, bounds: _Bounds, request_id: str) -> Issued | IssueRefused:
         """Step 8."""
         carried = self._recorder.take_settled(decided.gen)
         intent: JsonObject = {
             "v": 1,
             "type": "mint",
             "id": request_id,
-            "jti": credential.jti,
-            "tool": credential.tool,
-            "version": credential.version,
-            "client": credential.client,
-            "agent": credential.agent,
-            "account": credential.account,
-            "task": credential.task,
+            "jti": bounds.jti,
+            "tool": decided.record.tool,
+            "version": decided.record.version,
+            "client": asked.client.client_id,
+            "agent": asked.subject.agent,
+            "account": asked.subject.account,
+            "task": decided.permit.task,
         }
         try:
             return await self._store.issue(
                 Issue(
-                    jti=credential.jti,
+                    jti=bounds.jti,
                     version=decided.record.id,
                     seq=decided.seq,
-                    expires_at=credential.expires_at,
-                    uses=credential.uses,
+                    expires_at=bounds.expires_at,
+                    uses=decided.permit.uses,
                     intent=spell_intent(intent),
                     assertion=asked.assertion,
                     audited=carried,
@@ -304,16 +288,10 @@ class Exchange:
             raise
 
     async def _hand_out(
-        self,
-        asked: _Asked,
-        decided: _Decided,
-        draft: Credential,
-        issued: Issued,
-        facts: CallFacts,
-        request_id: str,
+        self, asked: _Asked, decided: _Decided, bounds: _Bounds, issued: Issued, facts: CallFacts, request_id: str
     ) -> Granted:
         """Steps 9–11."""
-        credential = _at(draft, issued)
+        permit = decided.permit
         await self._recorder.append(
             Minted(
                 id=request_id,
@@ -322,56 +300,50 @@ class Exchange:
                 gen=issued.gen,
                 gseq=issued.gseq,
                 rseq=issued.rseq,
-                scopes=tuple(sorted(credential.scopes)),
-                audience=credential.audience,
-                expires_at=credential.expires_at,
+                scopes=tuple(sorted(permit.scopes)),
+                audience=permit.audience,
+                expires_at=bounds.expires_at,
                 kid=self._signer.kid,
-                policy=credential.policy,
-                rule=decided.permit.rule,
+                policy=decided.record.policy,
+                rule=permit.rule,
             )
         )
         self._recorder.settle(issued.gen, [issued.gseq])
-        token = self._signer.sign(spell_claims(credential))
+        credential = self._credential(asked, decided, bounds, issued)
+        claims = spell_claims(credential)
+        token = self._signer.sign(claims)
         self._credentials.remember(token, credential)
         return Granted(
             access_token=token,
             issued_token_type=asked.request.issued_token_type,
-            expires_in=credential.expires_at - credential.issued_at,
-            scope=spell_scopes(credential.scopes),
-            authorization_details=[detail_json(credential)],
+            expires_in=bounds.expires_at - bounds.issued_at,
+            scope=str(claims["scope"]),
+            authorization_details=claims["authorization_details"],
         )
 
-
-def _at(draft: Credential, issued: Issued) -> Credential:
-    # dataclasses.replace costs three times as much, on the hottest road there is
-    values = {name: getattr(draft, name) for name in Credential.__slots__}
-    return Credential(**{**values, "gen": issued.gen, "rseq": issued.rseq})
-
-
-def choose_version(view: LifecycleView, asked: _Asked) -> VersionRecord | Refusal:
-    """Step 4: the version that the detail names, or the one that this principal is routed to."""
-    detail, subject = asked.request.detail, asked.subject
-    records = view.of(detail.tool)
-    if not records:
-        return Refusal(
-            Reason.TOOL_UNKNOWN, "a tool that was published here was expected", where="authorization_details/0/tool"
+    def _credential(self, asked: _Asked, decided: _Decided, bounds: _Bounds, issued: Issued) -> Credential:
+        permit, subject, record = decided.permit, asked.subject, decided.record
+        arguments = asked.request.detail.arguments
+        return Credential(
+            issuer=self._issuer,
+            audience=permit.audience,
+            account_issuer=subject.issuer,
+            account=subject.account,
+            client=asked.client.client_id,
+            act=subject.act,
+            tool=record.tool,
+            version=record.version,
+            contract=record.contract,
+            task=permit.task,
+            scopes=permit.scopes,
+            policy=record.policy,
+            issued_at=bounds.issued_at,
+            expires_at=bounds.expires_at,
+            jti=bounds.jti,
+            txn=bounds.txn,
+            chain=bounds.jti,
+            gen=issued.gen,
+            rseq=issued.rseq,
+            uses=permit.uses,
+            arguments_digest=None if arguments is None else digest_of_arguments(bounds.jti, arguments),
         )
-    where = "authorization_details/0/version"
-    current = routed(records, agent=subject.agent, account=subject.account)
-    if detail.version is None:
-        if current is None:
-            return Refusal(Reason.VERSION_NOT_SERVED, "no version of this tool is served", where=where)
-        return current
-    record = view.get(detail.tool, detail.version)
-    data = (("current", current.version),) if current else ()
-    if record is None:
-        return Refusal(Reason.VERSION_UNKNOWN, f"{detail.tool} has no version {detail.version}", where=where)
-    if may_declare(record, agent=subject.agent, account=subject.account):
-        return record
-    reason = {
-        State.PUBLISHED: Reason.VERSION_NOT_SERVED,
-        State.RETIRED: Reason.VERSION_RETIRED,
-        State.ROLLED_BACK: Reason.VERSION_ROLLED_BACK,
-    }.get(record.state, Reason.VERSION_NOT_ROUTED)
-    now = f"; the current version is {current.version}" if current else ""
-    return Refusal(reason, f"{record.id} is {record.state.value}{now}", where=where, data=data)

@@ -1,6 +1,7 @@
 """A JWK Set in a file: read again whenever the file is another one than before.
 
-1. Every question looks at the file's identity (device, inode, size, times); nothing is read while that is unchanged.
+1. At most once in `LOOK_SECONDS`, a question looks at the file's identity (device, inode, size, times); nothing is read
+   while that is unchanged. A key that is not there is looked for at once.
 2. A file that is gone, too large or not a JWK Set leaves the old set, raises one alarm in the log, and is read again
    once it changes. The old set counts for as long as `Schedule.max_stale_seconds` says.
 """
@@ -23,6 +24,7 @@ from broker.engines.jwk import parse_jwks
 _log: Final = logging.getLogger("broker.keys")
 _Stamp: TypeAlias = tuple[int, int, int, int, int]
 _GONE: Final[_Stamp] = (0, 0, 0, 0, 0)
+LOOK_SECONDS: Final = 1.0
 
 
 class KeyFile:
@@ -34,9 +36,15 @@ class KeyFile:
         self._known = Known()
         self._stamp: _Stamp | None = None
         self._is_good = False
+        self._looked_at: float | None = None
 
     def find(self, *, now: float, kid: str | None, algorithm: str) -> VerificationKey | Refusal:
         """The key that fits. `now` is seconds on a clock that only goes forward."""
+        if self._looked_at is not None and 0 <= now - self._looked_at < LOOK_SECONDS:
+            found = look_up(self._known, self._schedule, now=now, kid=kid, algorithm=algorithm)
+            if not isinstance(found, Refusal):
+                return found
+        self._looked_at = now
         stamp = _stamp_of(self._path)
         if stamp != self._stamp:
             self._stamp = stamp

@@ -22,6 +22,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
+from operator import attrgetter
 from typing import ClassVar, TypeAlias
 
 from broker.domain.canonical import JsonObject
@@ -257,21 +258,20 @@ CONTROL: frozenset[str] = frozenset(
 """The types that a replay of the log reads: they say what the store must hold."""
 
 _CALL_FIELDS = tuple(f.name for f in fields(Call))
-_FIELDS: dict[type, tuple[str, ...]] = {}
+_call_values = attrgetter(*_CALL_FIELDS)
+_FIELDS: dict[type, tuple[tuple[str, ...], attrgetter[tuple[object, ...]], bool]] = {}
 
 
 def record_json(record: Record) -> dict[str, object]:
     """A record as JSON, flat: a call's facts stand beside the record's own."""
     kind = type(record)
-    names = _FIELDS.get(kind)
-    if names is None:
-        names = _FIELDS[kind] = tuple(f.name for f in fields(record))
+    known = _FIELDS.get(kind)
+    if known is None:
+        names = tuple(f.name for f in fields(record) if f.name != "call")
+        known = _FIELDS[kind] = (names, attrgetter(*names), hasattr(record, "call"))
+    names, values, has_call = known
     made: dict[str, object] = {"v": FORMAT, "type": record.type}
-    for name in names:
-        if name == "call":
-            call = record.call  # type: ignore[union-attr]
-            for inner in _CALL_FIELDS:
-                made[inner] = getattr(call, inner)
-        else:
-            made[name] = getattr(record, name)
+    if has_call:
+        made.update(zip(_CALL_FIELDS, _call_values(record.call), strict=True))  # type: ignore[union-attr]
+    made.update(zip(names, values(record), strict=True))
     return made

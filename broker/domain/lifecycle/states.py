@@ -111,10 +111,17 @@ class LifecycleView:
     gen: int
     seq: int
     versions: Mapping[VersionId, VersionRecord]
+    by_tool: Mapping[ToolName, tuple[VersionRecord, ...]] = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        found: dict[ToolName, tuple[VersionRecord, ...]] = {}
+        for record in self.versions.values():
+            found[record.tool] = (*found.get(record.tool, ()), record)
+        object.__setattr__(self, "by_tool", found)
 
     def of(self, tool: ToolName) -> tuple[VersionRecord, ...]:
         """The versions of a tool, in no order that means anything."""
-        return tuple(record for record in self.versions.values() if record.tool == tool)
+        return self.by_tool.get(tool, ())
 
     def get(self, tool: ToolName, version: Version) -> VersionRecord | None:
         return self.versions.get(version_id(tool, version))

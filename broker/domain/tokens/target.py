@@ -9,6 +9,7 @@
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 from typing import Final
 from urllib.parse import urlsplit
 
@@ -18,6 +19,7 @@ _PLAIN: Final = re.compile(r"[\x21\x23\x24\x26-\x5b\x5d\x5f\x61-\x7a\x7e]{1,2048
 _DEFAULT_PORTS: Final = {"http": 80, "https": 443}
 
 
+@lru_cache(maxsize=1024)
 def canonical_target(text: str) -> str | None:
     """The one spelling of a target (rules 1 and 2), or None where the text is none."""
     if not _PLAIN.fullmatch(text) or "#" in text or "\\" in text:

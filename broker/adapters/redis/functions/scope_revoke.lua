@@ -1,4 +1,4 @@
--- scope_revoke: every credential in these scopes with a smaller rseq than the returned seq is dead.
+-- scope_revoke: every credential in these scopes with an rseq (a plain counter) below the returned seq is dead.
 -- KEYS  1 control  2 marks  3 outbox  4 idempotency     ARGV  1 want_gen  2 min_seq  3 intent  4… scopes
 -- Returns {'applied' | 'repeated', gen, seq, gseq}
 local function scope_revoke(keys, args)

@@ -1,4 +1,4 @@
--- version_change: put version records in place and revoke scopes, if the sequence still is what the caller saw.
+-- version_change: put version records in place and revoke scopes, if the sequence (a plain counter) is what the caller saw.
 -- KEYS  1 control  2 states  3 versions  4 marks  5 outbox  6 idempotency
 -- ARGV  1 want_gen  2 min_seq  3 seq seen  4 intent  5 number of versions  then for each: tool@version, state, record  then scopes
 -- Returns {'applied' | 'repeated', gen, seq, gseq} | {'moved', seq} (nothing written)
