@@ -107,9 +107,17 @@ class ClientSecret:
 
 
 def load_client_auth(
-    client_id: str, *, issuer: str, key: str | bytes | Path | None = None, secret: str | None = None
+    client_id: str,
+    *,
+    issuer: str,
+    key: str | bytes | Path | None = None,
+    kid: str | None = None,
+    secret: str | None = None,
 ) -> ClientAuth:
-    """The proof for one client: a key as PEM or as the path of a PEM file, or a secret; exactly one of them."""
+    """The proof for one client: a key as PEM or as the path of a PEM file, or a secret; exactly one of them.
+
+    kid: the key's name in the JWK Set that the broker knows; by default its thumbprint, as `broker keygen` has it.
+    """
     if (key is None) == (secret is None):
         raise ConfigurationError(f"client {client_id}: give either its private key or its secret")
     if secret is not None:
@@ -122,4 +130,4 @@ def load_client_auth(
         except OSError as error:
             raise ConfigurationError(f"client {client_id}: its key file cannot be read: {error.strerror}") from None
     assert key is not None  # one of both was given
-    return ClientKey(client_id, key, issuer=issuer)
+    return ClientKey(client_id, key, issuer=issuer, kid=kid)

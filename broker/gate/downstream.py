@@ -76,6 +76,7 @@ class CredentialVerifier:
         client_id: str,
         scope_for: ScopeFor,
         client_key: str | bytes | Path | None = None,
+        client_kid: str | None = None,
         client_secret: str | None = None,
         tool: str | Collection[str] | None = None,
         version: str | Collection[str] | None = None,
@@ -88,7 +89,7 @@ class CredentialVerifier:
 
         client_id and client_key or client_secret: how this API asks the broker whether a credential is still active.
         """
-        auth = load_client_auth(client_id, issuer=issuer, key=client_key, secret=client_secret)
+        auth = load_client_auth(client_id, issuer=issuer, key=client_key, kid=client_kid, secret=client_secret)
         self._app = app
         self._broker = BrokerClient(issuer, auth, timeout_seconds=timeout_seconds)
         self._source = KeySource(url=issuer.rstrip("/") + "/jwks.json")

@@ -272,6 +272,7 @@ def version_gate(
     resource: str,
     issuers: Iterable[IssuerTrust],
     client_key: str | bytes | Path | None = None,
+    client_kid: str | None = None,
     client_secret: str | None = None,
     ungated: Iterable[str] = (),
     application: str | None = None,
@@ -282,7 +283,7 @@ def version_gate(
     issuer: the broker's. client_id, client_key or client_secret: how this server authenticates there.
     resource: the audience that callers' tokens must have, as registered for the client. issuers: whose tokens they are.
     """
-    auth = load_client_auth(client_id, issuer=issuer, key=client_key, secret=client_secret)
+    auth = load_client_auth(client_id, issuer=issuer, key=client_key, kid=client_kid, secret=client_secret)
     return VersionGate(
         BrokerClient(issuer, auth, timeout_seconds=timeout_seconds),
         SubjectVerifier(issuers=issuers, resource=resource, keys=GateKeySets()),
