@@ -61,6 +61,10 @@ async def until(condition: Callable[[], bool]) -> None:
             await asyncio.sleep(0.005)
 
 
+def content_of(path: Path) -> bytes:
+    return path.read_bytes()
+
+
 def ids(log: SqliteAuditLog) -> list[object]:
     return [record["id"] for _, record in log.records()]
 
@@ -178,6 +182,24 @@ async def test_a_file_put_in_its_place_is_not_taken_for_the_log(path: Path, tmp_
         await log.append(released("b"))
     assert not log.is_healthy()
     await log.close()
+
+
+async def test_a_file_put_in_its_place_during_a_fault_is_not_taken_for_the_log(
+    log: SqliteAuditLog, disk: FaultyDisk, path: Path
+) -> None:
+    other = open_log(path.with_name("other.db"))
+    await other.close()
+    disk.fail = "write"
+    with pytest.raises(AuditUnavailableError):
+        await log.append(released())
+    os.replace(path.with_name("other.db"), path)
+    put_there = content_of(path)
+    disk.fail = None
+    for _ in range(2):
+        with pytest.raises(AuditUnavailableError):
+            await log.append(released("lost"))
+    assert not log.is_healthy()
+    assert content_of(path) == put_there
 
 
 _CHILD = """

@@ -59,6 +59,7 @@ def test_a_key_serves_its_algorithm_and_no_other(jwk: dict[str, Any], algorithms
     ("name", "jwk"),
     [
         ("a symmetric key", {"kty": "oct", "k": "AAAA"}),
+        ("a symmetric key whose secret was left out", {"kty": "oct", "kid": "a"}),
         ("a private EC member", {**EC_KEY, "d": "AAAA"}),
         ("a private RSA member", {**public_members("k1"), "p": "AAAA"}),
         ("RSA of 1024 bits", weak_rsa()),

@@ -29,7 +29,7 @@ _BUSY_MILLISECONDS: Final = 1_000
 _CHECKPOINT_PAGES: Final = 4_000
 _PAGE_ROWS: Final = 500
 
-_Identity: TypeAlias = tuple[int, int]
+Identity: TypeAlias = tuple[int, int]
 
 _SCHEMA: Final = """
 CREATE TABLE record (
@@ -71,8 +71,8 @@ class Database:
         except BaseException:
             self.close()
             raise
-        self.identity: Final = _identity(path)
-        self._wal_identity: Final = _identity(_wal(path))
+        self.identity: Final = identity_of(path)
+        self._wal_identity: Final = identity_of(_wal(path))
 
     def _prepare(self) -> int:
         connection = self._connection
@@ -127,7 +127,7 @@ class Database:
     def is_in_place(self) -> bool:
         """Rule 5."""
         path = self._path
-        return _identity(path) == self.identity and _identity(_wal(path)) == self._wal_identity
+        return identity_of(path) == self.identity and identity_of(_wal(path)) == self._wal_identity
 
     def close(self) -> None:
         try:
@@ -171,7 +171,7 @@ def read_records(
                     yield index, json.loads(data)
                 start = page[-1][0] + 1
         finally:
-            connection.close()
+            connection.close(force=True)
     except (apsw.Error, ValueError) as error:
         raise AuditUnavailableError(f"the audit log {path} cannot be read from record {start} on: {error}") from error
 
@@ -192,7 +192,8 @@ def _wal(path: Path) -> Path:
     return path.with_name(path.name + "-wal")
 
 
-def _identity(path: Path) -> _Identity | None:
+def identity_of(path: Path) -> Identity | None:
+    """Which file the name stands for now; None where there is none."""
     try:
         seen = os.stat(path)
     except OSError:

@@ -21,7 +21,7 @@ from pathlib import Path
 from queue import Empty, SimpleQueue
 from typing import Final, TypeAlias
 
-from broker.adapters.auditlog.database import Database, LogFileLock, open_log_file, read_records
+from broker.adapters.auditlog.database import Database, LogFileLock, identity_of, open_log_file, read_records
 from broker.adapters.auditlog.encode import Row, encode_record
 from broker.domain.audit.records import Record
 from broker.domain.canonical import JsonObject
@@ -190,11 +190,10 @@ class SqliteAuditLog:
 
     def _reopened(self) -> Database:
         if self._database is None:
-            database = Database(self._path, vfs=self._vfs)
-            if database.identity != self._identity:
-                database.close()
+            # Asked before it is opened: opening would fold this log's write-ahead log into the other file.
+            if identity_of(self._path) != self._identity:
                 raise _MissingError
-            self._database = database
+            self._database = Database(self._path, vfs=self._vfs)
             _log.warning("the audit log %s can be written to again", self._path)
         return self._database
 
