@@ -1,0 +1,78 @@
+# Everything a person does here. Needs Python 3.11 or later, make and git; the rest comes from requirements.lock.
+
+PYTHON ?= python3
+BIN := .venv/bin
+STAMP := .venv/.made-from-lock
+FUZZ_STAMP := .venv-fuzz/.made-from-lock
+TRIAL := .broker
+LOCK := $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header
+
+.DEFAULT_GOAL := help
+.PHONY: help demo serve test lint fix bench fuzz lock
+
+help: ## Show this
+	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 16
+
+demo: $(STAMP) ## The whole story on real processes, told step by step
+	@$(BIN)/python -m tests.journeys.demo
+
+serve: $(STAMP) $(TRIAL)/policies/trust.yaml ## A broker with its own store on http://127.0.0.1:8420, for trying out
+	@echo "broker:         http://127.0.0.1:8420  (/readyz, /openapi.json, /docs/wire); Ctrl-C stops it"
+	@echo "policy, keys:   $(TRIAL)/policies"
+	@echo "administer it:  export BROKER_ADMIN=operator BROKER_ADMIN_KEY=$(TRIAL)/policies/keys/operator.pem"
+	@echo "                $(BIN)/broker version publish db.query@3"
+	@exec $(BIN)/broker serve --policies $(TRIAL)/policies --data $(TRIAL)/data
+
+test: $(STAMP) ## All tests
+	@$(BIN)/python -m pytest
+
+lint: $(STAMP) ## Style, types, layers, deploy files, policy, words
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports --no-logo
+	$(BIN)/yamllint --strict -c .ci/yamllint.yaml $$(git ls-files "*.yaml" "*.yml")
+	$(BIN)/hadolint deploy/Dockerfile
+	$(BIN)/check-jsonschema --builtin-schema vendor.compose-spec deploy/compose.yaml
+	$(BIN)/broker policy check policies
+	.ci/words
+
+fix: $(STAMP) ## Mend what ruff can mend
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+bench: $(STAMP) ## CPU per request beside its own crypto
+	@$(BIN)/python -m tests.bench
+
+fuzz: $(STAMP) $(FUZZ_STAMP) ## schemathesis against a running broker, about two minutes; no 5xx allowed
+	@$(BIN)/python tests/fuzz/run.py --schemathesis .venv-fuzz/bin/schemathesis
+
+lock: $(STAMP) ## Resolve the locks again, after a change of dependencies
+	$(LOCK) --extra server --extra gate --extra fastmcp --extra dev pyproject.toml -o requirements.lock
+	$(LOCK) --extra server pyproject.toml -c requirements.lock -o deploy/requirements.lock
+	$(LOCK) deploy/build.in -c requirements.lock -o deploy/build.lock
+	$(LOCK) tests/fuzz/requirements.in -o tests/fuzz/requirements.lock
+
+# The stamp is newer than the lock: made once, and again when the lock has changed.
+$(STAMP): requirements.lock pyproject.toml
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11 or later is needed: make PYTHON=python3.12 …")'
+	@test -x $(BIN)/python || $(PYTHON) -m venv .venv
+	@echo "installing into .venv (once, and when requirements.lock changes)"
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements.lock
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
+	@touch $@
+
+$(FUZZ_STAMP): tests/fuzz/requirements.lock
+	@test -x .venv-fuzz/bin/python || $(PYTHON) -m venv .venv-fuzz
+	@echo "installing into .venv-fuzz (once, and when tests/fuzz/requirements.lock changes)"
+	@.venv-fuzz/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes -r $<
+	@touch $@
+
+# The shipped policy holds no keys; the trial's copy gets its own, once.
+$(TRIAL)/policies/trust.yaml: $(STAMP) $(shell find policies -type f)
+	@mkdir -p -m 700 $(TRIAL)
+	@cp -R policies $(TRIAL)/
+	@for name in $$(sed -n 's|.*file: keys/\([^}]*\)\.json.*|\1|p' policies/trust.yaml); do \
+	    test -e $(TRIAL)/policies/keys/$$name.pem || $(BIN)/broker keygen --out $(TRIAL)/policies/keys $$name >/dev/null || exit 1; \
+	done
+	@touch $@
