@@ -7,25 +7,30 @@ import os
 from typing import Final
 
 _TOKEN_BYTES: Final = 16
-_DRAWN_BYTES: Final = 64 * _TOKEN_BYTES
+_DRAWN_TOKENS: Final = 64
 
 
 class SystemEntropy:
     """`ports.system.Entropy` on the operating system's generator, asked for some tokens at a time.
 
-    What was drawn before a fork is not used after it, so two processes never give the same token.
+    1. What was drawn before a fork is not used after it, so two processes never give the same token.
+    2. A token leaves the pool in one step (`list.pop`), so two threads never give the same one either.
     """
 
-    __slots__ = ("_at", "_drawn", "_process")
+    __slots__ = ("_pool", "_process")
 
     def __init__(self) -> None:
-        self._drawn = b""
-        self._at = 0
+        self._pool: list[bytes] = []
         self._process = os.getpid()
 
     def token(self) -> str:
-        if self._at >= len(self._drawn) or self._process != os.getpid():
-            self._drawn, self._at, self._process = os.urandom(_DRAWN_BYTES), 0, os.getpid()
-        begin = self._at
-        self._at = begin + _TOKEN_BYTES
-        return base64.urlsafe_b64encode(self._drawn[begin : self._at])[:22].decode("ascii")
+        if self._process != os.getpid():
+            self._pool, self._process = [], os.getpid()
+        try:
+            raw = self._pool.pop()
+        except IndexError:
+            drawn = os.urandom(_DRAWN_TOKENS * _TOKEN_BYTES)
+            pool = [drawn[at : at + _TOKEN_BYTES] for at in range(0, len(drawn), _TOKEN_BYTES)]
+            raw = pool.pop()
+            self._pool = pool
+        return base64.urlsafe_b64encode(raw)[:22].decode("ascii")

@@ -27,7 +27,8 @@ class Parts:
         beside.write_bytes(content)
         os.replace(beside, self.path)
 
-    async def ask(self, kid: str) -> str:
+    async def ask(self, kid: str, *, after_seconds: float = 1.0) -> str:
+        self.now += after_seconds
         found = await self.sets.find(KeySource(file=str(self.path)), kid=kid, algorithm="ES256")
         return found.reason.value if isinstance(found, Refusal) else "accept"
 
@@ -44,6 +45,16 @@ async def test_a_new_file_counts_from_the_next_question_on(parts: Parts) -> None
     parts.write(jwks("k2"))
     assert await parts.ask("k2") == "accept"
     assert await parts.ask("k1") == "token_key_unknown"
+
+
+async def test_a_file_is_looked_at_once_a_second_but_at_once_for_a_key_that_is_not_there(parts: Parts) -> None:
+    parts.write(jwks("k1"))
+    assert await parts.ask("k1") == "accept"
+    parts.write(jwks("k2"))
+    assert await parts.ask("k1", after_seconds=0.9) == "accept"
+    assert await parts.ask("k1", after_seconds=0.1) == "token_key_unknown"
+    parts.write(jwks("k1", "k2"))
+    assert await parts.ask("k1", after_seconds=0) == "accept"
 
 
 async def test_a_file_that_stays_the_same_never_grows_stale(parts: Parts) -> None:
@@ -63,7 +74,7 @@ async def test_a_broken_file_keeps_the_old_keys_for_a_day_with_one_alarm(
     for _ in range(3):
         assert await parts.ask("k1") == "accept"
     assert [record.levelname for record in caplog.records] == ["ERROR"]
-    parts.now = DAY + 1
+    parts.now += DAY
     assert await parts.ask("k1") == "token_keys_unavailable"
 
 
@@ -72,7 +83,7 @@ async def test_a_file_that_is_gone_keeps_the_old_keys_for_a_day(parts: Parts) ->
     assert await parts.ask("k1") == "accept"
     parts.path.unlink()
     assert await parts.ask("k1") == "accept"
-    parts.now = DAY + 1
+    parts.now += DAY
     assert await parts.ask("k1") == "token_keys_unavailable"
     parts.write(jwks("k1"))
     assert await parts.ask("k1") == "accept"
