@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Iterator
 
 import pytest
-from store_parts import StoreProcess, claimed_store, new_tenant, redis_program, valkey_program
-
 from broker.adapters.redis.store import RedisStore
+
+from store_parts import StoreProcess, claimed_store, new_tenant, redis_program, valkey_program
 
 
 @pytest.fixture(scope="session")

@@ -51,7 +51,7 @@ _COMMAND: Final = re.compile(r"'([a-z|]{2,30})' command")
 
 RIGHTS: Final = (
     "+info +time +fcall +function|list +function|load "
-    "+get +set +del +hget +hset +hdel +hmget +hgetall +hincrby ~{brk:*}:*"
+    "+get +set +del +hget +hset +hdel +hmget +hgetall +hincrby ~{brk:*}*"
 )
 """What the store's user must be allowed, as an ACL rule."""
 

@@ -5,6 +5,13 @@ from __future__ import annotations
 import asyncio
 
 import pytest
+from broker.adapters.redis.store import RedisStore
+from broker.domain.errors import StoreUnclaimedError
+from broker.domain.ids import ClientId, Version, VersionId, version_id
+from broker.domain.lifecycle.states import State
+from broker.domain.revocation.scopes import EVERYTHING, client_scope, version_scope
+from broker.ports.store import Applied, Inquiry, Issued, IssueRefused, Standing
+
 from store_parts import (
     TOOL,
     a_canary,
@@ -18,13 +25,6 @@ from store_parts import (
     new_tenant,
     version_record,
 )
-
-from broker.adapters.redis.store import RedisStore
-from broker.domain.errors import StoreUnclaimedError
-from broker.domain.ids import ClientId, Version, VersionId, version_id
-from broker.domain.lifecycle.states import State
-from broker.domain.revocation.scopes import EVERYTHING, client_scope, version_scope
-from broker.ports.store import Applied, Inquiry, Issued, IssueRefused, Standing
 
 V4 = version_scope(TOOL, Version("4"))
 
@@ -122,7 +122,9 @@ async def test_what_was_never_issued_is_absent_and_raises_nothing(any_store: Red
     assert await any_store.release(jti) is False
 
 
-@pytest.mark.parametrize("change", [{"gen": 1}, {"gen": -1}, {"gen": 10**30}, {"rseq": 1}, {"rseq": -1}, {"scopes": ()}])
+@pytest.mark.parametrize(
+    "change", [{"gen": 1}, {"gen": -1}, {"gen": 10**30}, {"rseq": 1}, {"rseq": -1}, {"scopes": ()}]
+)
 async def test_a_claim_that_is_not_the_records_is_revoked(any_store: RedisStore, change: dict[str, object]) -> None:
     issue = an_issue()
     answer = await issued(any_store, issue)
@@ -161,7 +163,7 @@ async def test_counting_a_use_does_not_prolong_a_credential(store_server: str, s
     answer = await issued(store, issue)
     await store.inquire(an_inquiry(issue, answer, use="a"))
     async with asyncio.timeout(10):
-        while await store.inquire(an_inquiry(issue, answer)) is Standing.ACTIVE:
+        while await store.inquire(an_inquiry(issue, answer)) is Standing.ACTIVE:  # noqa: ASYNC110
             await asyncio.sleep(0.05)
     assert await store.inquire(an_inquiry(issue, answer)) is Standing.ABSENT
 

@@ -1,0 +1,78 @@
+"""In a cluster: every function stays within the keys that it declares, and they are of one slot."""
+
+from __future__ import annotations
+
+import socket
+import time
+from collections.abc import Iterator
+
+import pytest
+
+from store_parts import (
+    PATIENCE_SECONDS,
+    StoreProcess,
+    an_assertion,
+    an_issue,
+    claimed_store,
+    every_step,
+    new_tenant,
+    redis_program,
+    valkey_program,
+)
+
+
+@pytest.fixture(params=["valkey", "redis"])
+def cluster(request: pytest.FixtureRequest) -> Iterator[StoreProcess]:
+    """A cluster of one node that holds all slots."""
+    program = valkey_program() if request.param == "valkey" else redis_program()
+    if program is None:
+        pytest.skip("redis-server is not installed; apt-get install redis-server")
+    # cluster mode insists on a port; the bus takes port + 10000
+    node = StoreProcess(program, "--cluster-enabled", "yes", "--cluster-port", "0", "--bind", "127.0.0.1")
+    node.settings = (*node.settings, "--port", str(_free_port()))
+    node.start()
+    with node.admin() as admin:
+        admin.execute_command("CLUSTER", "ADDSLOTSRANGE", 0, 16383)
+    yield node
+    node.remove()
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        while True:
+            probe.bind(("127.0.0.1", 0))
+            port: int = probe.getsockname()[1]
+            if port < 55_000:
+                return port
+            probe.close()
+
+
+async def test_in_a_cluster_every_step_stays_within_the_keys_it_declares(cluster: StoreProcess) -> None:
+    deadline = time.monotonic() + PATIENCE_SECONDS
+    with cluster.admin() as admin:
+        while admin.cluster("info")["cluster_state"] != "ok":
+            assert time.monotonic() < deadline
+    with cluster.admin() as admin, admin.monitor() as monitor:
+        store = await claimed_store(cluster.url, new_tenant())
+        await store.issue(an_issue(assertion=an_assertion()))
+        for step in every_step(store).values():
+            await step()
+        await store.close()
+        declared: set[str] = set()
+        functions, touched = set(), 0
+        with cluster.admin() as other:
+            other.echo("the end")
+        while True:
+            seen = monitor.next_command()
+            words = seen["command"].split(" ")
+            if "the end" in seen["command"]:
+                break
+            if words[0].upper() == "FCALL":
+                functions.add(words[1])
+                declared = set(words[3 : 3 + int(words[2])])
+            elif seen["client_type"] == "lua" and words[0].upper() not in ("INFO", "TIME"):
+                touched += 1
+                keys = words[1:] if words[0].upper() == "DEL" else words[1:2]
+                assert set(keys) <= declared, seen["command"]
+    assert len(functions) == 10
+    assert touched > 30
