@@ -8,6 +8,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import logging
 import signal
 import socket
@@ -22,6 +23,7 @@ from broker.domain.errors import BrokerError, ConfigurationError
 from broker.http.api import make_api
 
 log: Final = logging.getLogger("broker.app")
+GC_THRESHOLDS: Final = (10_000, 20, 100)
 
 
 def serve(settings: Settings) -> None:
@@ -48,6 +50,10 @@ async def _serve(settings: Settings) -> None:
     except BaseException:
         listener.close()
         raise
+    # What is there now stays: collecting it again and again costs requests a tenth of their time.
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(*GC_THRESHOLDS)
     async with tended(running):
         server = uvicorn.Server(
             uvicorn.Config(

@@ -14,6 +14,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Mapping
+from json.encoder import encode_basestring
 from typing import Final, TypeAlias
 
 JsonValue: TypeAlias = "bool | int | float | str | list[JsonValue] | dict[str, JsonValue] | None"
@@ -104,6 +105,9 @@ def parse_json_object(text: str | bytes) -> JsonObject:
     return value
 
 
+_spell_string = encode_basestring  # RFC 8785 §3.2.2.2 escapes just what this does
+
+
 def canonical_json(value: object) -> bytes:
     """The RFC 8785 spelling of a JSON value. Raises `JsonError` where it has none."""
     parts: list[str] = []
@@ -156,10 +160,6 @@ def _utf16(name: object) -> bytes:
     if not isinstance(name, str):
         raise JsonError(f"the member name {name!r} is not a string")
     return name.encode("utf-16-be", "surrogatepass")
-
-
-def _spell_string(text: str) -> str:
-    return json.dumps(text, ensure_ascii=False)
 
 
 def _is_spelled_as_itself(value: int) -> bool:

@@ -79,6 +79,8 @@ def parse_form(body: bytes) -> dict[str, str] | Refusal:
 
 
 def _decode(text: bytes) -> str:
+    if text.isalnum():
+        return text.decode("ascii")
     if b"+" in text:
         text = text.replace(b"+", b" ")
     if b"%" in text:

@@ -23,6 +23,7 @@ from broker.ports.store import Incarnation, StoreFence
 from broker.ports.system import Clock, Entropy
 from broker.services.lifecycle_cache import LifecycleCache
 
+_encode: Final = json.JSONEncoder(separators=(",", ":")).encode
 SEQ_MARGIN: Final = 1_000
 ATTEMPTS: Final = 5
 ABANDONED_SECONDS: Final = 10.0
@@ -145,4 +146,4 @@ def _read_intent(text: bytes) -> JsonObject:
 
 def spell_intent(value: JsonObject) -> bytes:
     """An intent for the outbox."""
-    return json.dumps(value, separators=(",", ":"), ensure_ascii=False).encode()
+    return _encode(value).encode("ascii")
