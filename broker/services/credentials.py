@@ -88,7 +88,10 @@ class Credentials:
         claims = self._reader.verify(token, key)
         if isinstance(claims, Refusal):
             return claims
+        # any one audience: who may ask about the credential is decided by its audience, not the other way round
         audience = claims.get("aud")
+        if isinstance(audience, list) and len(audience) == 1:
+            audience = audience[0]
         verified = verify_claims(
             claims,
             Expectation(

@@ -174,12 +174,17 @@ def read_credential(claims: JsonObject) -> Credential | Refusal:
     for name in ("gen", "rseq"):
         if not _counter(claims.get(name)):
             return _wrong(name)
-    for name in ("iss", "aud", "txn", "chain", "jti"):
+    for name in ("iss", "txn", "chain", "jti"):
         if not isinstance(claims.get(name), str):
             return _wrong(name)
+    audience = claims.get("aud")
+    if isinstance(audience, list) and len(audience) == 1:
+        audience = audience[0]  # RFC 7519 §4.1.3: the same as the string alone
+    if not isinstance(audience, str):
+        return _wrong("aud")
     return Credential(
         issuer=str(claims["iss"]),
-        audience=str(claims["aud"]),
+        audience=audience,
         account_issuer=str(sub_id["iss"]),
         account=str(claims["sub"]),
         client=client,
