@@ -121,12 +121,10 @@ class BrokerClient:
     timeout_seconds: a little more than the broker's own deadline, so that its answer comes before ours.
     """
 
-    def __init__(
-        self, issuer: str, auth: ClientAuth, *, timeout_seconds: float = 2.5, max_connections: int = 64
-    ) -> None:
-        self.issuer = issuer
+    def __init__(self, url: str, auth: ClientAuth, *, timeout_seconds: float = 2.5, max_connections: int = 64) -> None:
+        """url: where the broker is reached, which may be another address than its issuer."""
         self.auth = auth
-        self._base = issuer.rstrip("/")
+        self._base = url.rstrip("/")
         self._deadline_seconds = timeout_seconds
         self._http = httpx2.AsyncClient(
             timeout=httpx2.Timeout(timeout_seconds, connect=min(1.0, timeout_seconds)),

@@ -72,6 +72,7 @@ class CredentialVerifier:
         app: App,
         *,
         issuer: str,
+        broker_url: str | None = None,
         audience: str,
         client_id: str,
         scope_for: ScopeFor,
@@ -87,12 +88,13 @@ class CredentialVerifier:
     ) -> None:
         """scope_for: the scopes that a request needs. tool, version, task: which this API is for; None: any.
 
+        broker_url: where the broker is reached, if not under its issuer's address.
         client_id and client_key or client_secret: how this API asks the broker whether a credential is still active.
         """
         auth = load_client_auth(client_id, issuer=issuer, key=client_key, kid=client_kid, secret=client_secret)
         self._app = app
-        self._broker = BrokerClient(issuer, auth, timeout_seconds=timeout_seconds)
-        self._source = KeySource(url=issuer.rstrip("/") + "/jwks.json")
+        self._broker = BrokerClient(broker_url or issuer, auth, timeout_seconds=timeout_seconds)
+        self._source = KeySource(url=(broker_url or issuer).rstrip("/") + "/jwks.json")
         self._keys: KeySets = keys if keys is not None else GateKeySets()
         self._expectation = Expectation(
             issuer=issuer,
@@ -106,7 +108,10 @@ class CredentialVerifier:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "lifespan":
-            await self._app(scope, receive, send)
+            try:
+                await self._app(scope, receive, send)
+            finally:
+                await self.aclose()
             return
         found = await self._judge(scope)
         if isinstance(found, Credential):
@@ -117,6 +122,12 @@ class CredentialVerifier:
             await _send(found, send)
         else:
             await send({"type": "websocket.close", "code": 1008, "reason": found.reason})
+
+    async def aclose(self) -> None:
+        """Close the connections; done by itself where the server runs the ASGI lifespan."""
+        await self._broker.aclose()
+        if isinstance(self._keys, GateKeySets):
+            await self._keys.close()
 
     async def _judge(self, scope: Scope) -> Credential | _Answer:
         token = _bearer(scope)

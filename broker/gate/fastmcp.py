@@ -2,7 +2,7 @@
 
     gate = version_gate(issuer="http://127.0.0.1:8420", client_id="reporting-mcp", client_key="keys/reporting-mcp.pem",
                         resource="http://127.0.0.1:8430/mcp", issuers=[trusted_issuer(...)])
-    mcp = FastMCP("reports", auth=gate.auth(), middleware=[gate])
+    mcp = FastMCP("reports", auth=gate.auth(), middleware=[gate], lifespan=gate.lifespan)
 
 For each `tools/call`, also those that a tool makes while it runs (DESIGN §7):
 
@@ -23,8 +23,8 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
+from contextlib import asynccontextmanager, contextmanager
 from contextvars import ContextVar
 from functools import partial
 from pathlib import Path
@@ -110,6 +110,15 @@ class VersionGate(Middleware):
         await self._settling.drain()
         await self._recorder.drain(deadline_seconds=SETTLE_SECONDS)
         await self._broker.aclose()
+        await self._subjects.aclose()
+
+    @asynccontextmanager
+    async def lifespan(self, server: FastMCP[Any]) -> AsyncIterator[dict[str, Any]]:
+        """For `FastMCP(lifespan=gate.lifespan)`: closes the gate with the server."""
+        try:
+            yield {}
+        finally:
+            await self.aclose()
 
     async def on_list_tools(
         self,
@@ -268,6 +277,7 @@ class VersionGate(Middleware):
 def version_gate(
     *,
     issuer: str,
+    broker_url: str | None = None,
     client_id: str,
     resource: str,
     issuers: Iterable[IssuerTrust],
@@ -280,12 +290,13 @@ def version_gate(
 ) -> VersionGate:
     """A gate from settings.
 
-    issuer: the broker's. client_id, client_key or client_secret: how this server authenticates there.
+    issuer: the broker's. broker_url: where it is reached, if not under that address.
+    client_id, client_key or client_secret: how this server authenticates there.
     resource: the audience that callers' tokens must have, as registered for the client. issuers: whose tokens they are.
     """
     auth = load_client_auth(client_id, issuer=issuer, key=client_key, kid=client_kid, secret=client_secret)
     return VersionGate(
-        BrokerClient(issuer, auth, timeout_seconds=timeout_seconds),
+        BrokerClient(broker_url or issuer, auth, timeout_seconds=timeout_seconds),
         SubjectVerifier(issuers=issuers, resource=resource, keys=GateKeySets()),
         ungated=ungated,
         application=application,

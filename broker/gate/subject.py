@@ -18,6 +18,7 @@ from broker.domain.policy.document import Ceiling, ClaimNames, IssuerTrust, KeyS
 from broker.domain.tokens.subject import Subject, read_subject
 from broker.domain.tokens.verify import Expectation, VerifiedClaims, check_header, verify_claims
 from broker.engines import jws
+from broker.gate.keys import GateKeySets
 from broker.ports.keys import KeySets
 
 _EVERYTHING = Ceiling(tools=("*",), scopes=("*",))  # what a token may lead to is the broker's to say, not the gate's
@@ -69,6 +70,11 @@ class SubjectVerifier:
         self._keys = keys
         self._leeway = leeway_seconds
         self._clock = clock
+
+    async def aclose(self) -> None:
+        """Close the connections to the issuers."""
+        if isinstance(self._keys, GateKeySets):
+            await self._keys.close()
 
     async def verify(self, token: str) -> VerifiedSubject | Refusal:
         """The caller that a token speaks of, or why it is not believed."""

@@ -154,6 +154,7 @@ class Site:
     tool: str
     gate: VersionGate
     server: FastMCP[Any]
+    verifier: CredentialVerifier
     database: httpx2.AsyncClient
     url: str = ""
     ran: list[tuple[str, dict[str, Any]]] = field(default_factory=list)
@@ -188,9 +189,10 @@ class Site:
 def make_site(broker: BrokerProcess, tool: str, *, gate: VersionGate | None = None, **options: Any) -> Site:
     """A server that serves both versions; its tools spend their credential at the database."""
     made_gate = gate or gate_for(broker.url)
-    server: FastMCP[Any] = FastMCP("reports", auth=made_gate.auth(), middleware=[made_gate], **options)
-    database = httpx2.AsyncClient(transport=httpx2.ASGITransport(app=protected(broker)), base_url="http://db.test")
-    site = Site(broker=broker, tool=tool, gate=made_gate, server=server, database=database)
+    server: FastMCP[Any] = FastMCP("reports", auth=made_gate.auth(), middleware=[made_gate], lifespan=made_gate.lifespan, **options)
+    verifier = protected(broker)
+    database = httpx2.AsyncClient(transport=httpx2.ASGITransport(app=verifier), base_url="http://db.test")
+    site = Site(broker=broker, tool=tool, gate=made_gate, server=server, verifier=verifier, database=database)
 
     async def spend(version: str, path: str, arguments: dict[str, Any]) -> dict[str, Any]:
         site.ran.append((version, arguments))
@@ -240,5 +242,5 @@ async def serving(site: Site, **options: Any) -> AsyncIterator[Site]:
         try:
             yield site
         finally:
-            await site.gate.aclose()
             await site.database.aclose()
+            await site.verifier.aclose()
