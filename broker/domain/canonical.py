@@ -53,7 +53,7 @@ def _float(text: str) -> float:
         raise JsonError(f"a number of {len(text)} characters; at most {MAX_DIGITS} are read")
     value = float(text)
     if not math.isfinite(value):
-        raise JsonError(f"{text} is out of range")
+        raise JsonError("a number out of range")
     return value
 
 
@@ -105,60 +105,59 @@ def parse_json_object(text: str | bytes) -> JsonObject:
     return value
 
 
+_WORDS: Final = {None: "null", True: "true", False: "false"}
 _spell_string = encode_basestring  # RFC 8785 §3.2.2.2 escapes just what this does
 
 
 def canonical_json(value: object) -> bytes:
     """The RFC 8785 spelling of a JSON value. Raises `JsonError` where it has none."""
-    parts: list[str] = []
-    if type(value) is str:
-        parts.append(_spell_string(value))  # the commonest leaf, alone
-    else:
-        _spell(value, parts, 0)
     try:
-        return "".join(parts).encode("utf-8")
+        return _spell(value, 0).encode("utf-8")
     except UnicodeEncodeError:
         raise JsonError("a string holds a lone surrogate, which UTF-8 cannot carry") from None
 
 
-def _spell(value: object, parts: list[str], depth: int) -> None:
-    if depth > 4 * MAX_DEPTH:
-        raise JsonError(f"nested deeper than {4 * MAX_DEPTH}")
+def _spell(value: object, depth: int) -> str:
+    # by exact type first: this stands on the road of every exchange
+    if type(value) is str:
+        return _spell_string(value)
+    if value is None or type(value) is bool:
+        return _WORDS[value]
+    if type(value) is dict:
+        return _spell_object(value, depth)
     match value:
-        case None:
-            parts.append("null")
-        case bool():
-            parts.append("true" if value else "false")
-        case str():
-            parts.append(_spell_string(value))
         case int():
             if abs(value) > MAX_INTEGER and not _is_spelled_as_itself(value):
                 raise JsonError("an integer beyond 2^53, where numbers are no longer exact")
-            parts.append(str(value))
+            return str(int(value))
         case float():
-            parts.append(_spell_number(value))
+            return _spell_number(value)
         case list() | tuple():
-            parts.append("[")
-            for index, item in enumerate(value):
-                if index:
-                    parts.append(",")
-                _spell(item, parts, depth + 1)
-            parts.append("]")
+            _check_spelling_depth(depth)
+            return f"[{','.join([_spell(item, depth + 1) for item in value])}]"
+        case str():
+            return _spell_string(str(value))
         case Mapping():
-            parts.append("{")
-            for index, name in enumerate(sorted(value, key=_utf16)):
-                if index:
-                    parts.append(",")
-                parts.append(_spell_string(name) + ":")
-                _spell(value[name], parts, depth + 1)
-            parts.append("}")
-        case _:
-            raise JsonError(f"{type(value).__name__} is not a JSON value")
+            return _spell_object(value, depth)
+    raise JsonError(f"{type(value).__name__} is not a JSON value")
 
 
-def _utf16(name: object) -> bytes:
-    if not isinstance(name, str):
-        raise JsonError(f"the member name {name!r} is not a string")
+def _spell_object(value: Mapping[str, object], depth: int) -> str:
+    _check_spelling_depth(depth)
+    try:
+        plain = "".join(value).isascii()
+    except TypeError:
+        raise JsonError("a member name is not a string") from None
+    names = sorted(value) if plain else sorted(value, key=_utf16)
+    return f"{{{','.join([f'{_spell_string(name)}:{_spell(value[name], depth + 1)}' for name in names])}}}"
+
+
+def _check_spelling_depth(depth: int) -> None:
+    if depth > 4 * MAX_DEPTH:
+        raise JsonError(f"nested deeper than {4 * MAX_DEPTH}")
+
+
+def _utf16(name: str) -> bytes:
     return name.encode("utf-16-be", "surrogatepass")
 
 

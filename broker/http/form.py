@@ -21,6 +21,17 @@ FORM: Final = b"application/x-www-form-urlencoded"
 _BAD_PERCENT: Final = re.compile(rb"%(?![0-9A-Fa-f]{2})")
 
 
+# The names of every request, decoded once.
+_KNOWN: Final = {
+    name.encode(): name
+    for name in (
+        *("grant_type", "subject_token", "subject_token_type", "actor_token", "actor_token_type", "scope"),
+        *("requested_token_type", "resource", "audience", "authorization_details", "client_id", "client_secret"),
+        *("client_assertion", "client_assertion_type", "token", "token_type_hint", "use"),
+    )
+}
+
+
 async def read_body(receive: Any, *, limit: int = MAX_BODY_BYTES) -> bytes | Refusal | None:
     """The whole body, a refusal where it is too large, None where the client went away."""
     message = await receive()
@@ -70,7 +81,7 @@ def parse_form(body: bytes) -> dict[str, str] | Refusal:
             return Refusal(Reason.REQUEST_MALFORMED, f"at most {MAX_PAIRS} parameters are read", where="body")
         name, _, value = part.partition(b"=")
         try:
-            pairs.append((_decode(name), _decode(value)))
+            pairs.append((_KNOWN.get(name) or _decode(name), _decode(value)))
         except (UnicodeDecodeError, ValueError):
             return Refusal(
                 Reason.REQUEST_MALFORMED, "percent-encoded UTF-8 was expected (RFC 6749 Appendix B)", where="body"
