@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import os
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -78,6 +79,7 @@ def test_a_demo_that_is_interrupted_ends_all_its_processes_and_names_its_logs() 
     assert "interrupted" in rest
     folder = Path(re.sub(r"\s", "", rest.partition("data of this run:")[2]))
     assert "broker" in (folder / "logs" / "broker.log").read_text()
+    shutil.rmtree(folder)
     pids = pids_in(told)
     assert len(pids) == 5
     assert not any(map(runs, pids))

@@ -17,6 +17,7 @@ from .use_log import Use, read_uses
 
 USES_BEFORE = 5
 CALLS_AFTER = 5
+REFUSED_SECONDS = 10
 
 
 async def rollback(scene: Scene) -> None:
@@ -38,7 +39,7 @@ async def rollback(scene: Scene) -> None:
     try:
         await _until_used(scene, kept.claims["jti"])
         ran = await scene.operators.run("rollback", "db.query@4", admin="rollout-bot", then=spend_copy)
-        ended = await asyncio.wait_for(running, 10)
+        ended = await _end_of(running)
     finally:
         running.cancel()
         stop.set()
@@ -91,6 +92,13 @@ def _show_times(
             ("the copy", f"refused {(copy_refused - acknowledged) * 1000:.1f} ms after the acknowledgement"),
         ],
     )
+
+
+async def _end_of(running: asyncio.Task[Answer]) -> Answer:
+    done, _ = await asyncio.wait([running], timeout=REFUSED_SECONDS)
+    if not done:
+        raise TimeoutError(f"ana's call of version 4 went on for {REFUSED_SECONDS} s after the rollback")
+    return running.result()
 
 
 async def _keep_calling(bob: Caller, stop: asyncio.Event) -> list[Answer]:

@@ -21,7 +21,10 @@ from rich.table import Table
 from rich.text import Text
 
 WIDTH: Final = 110
-_INDENT: Final = (0, 0, 0, 3)
+_LEFT: Final = 3
+_INDENT: Final = (0, 0, 0, _LEFT)
+_MARKS: Final = ("→", "←", "✓", "✗")
+_MARK_WIDTH: Final = 2
 
 
 class CheckFailedError(Exception):
@@ -129,7 +132,12 @@ class Teller:
         raise CheckFailedError(what)
 
     def _line(self, text: Text) -> None:
-        self._console.print(Padding(text, _INDENT, expand=False))
+        """One line, indented; what does not fit goes on below its first word."""
+        hanging = _MARK_WIDTH if text.plain[:1] in _MARKS else 0
+        room = self._console.width - _LEFT - hanging
+        head, body = text[:hanging], text[hanging:]
+        for number, line in enumerate(body.wrap(self._console, room)):
+            self._console.print(Text(" " * _LEFT) + (Text(" " * hanging) if number else head) + line)
 
 
 Step: TypeAlias = tuple[str, Callable[[], Awaitable[None]]]
