@@ -91,6 +91,7 @@ class IncarnationService:
         return await self._claim(found, known)
 
     async def _claim(self, found: Incarnation, known: Replayed) -> bool:
+        known_gen = known.gen
         known.gen = max(self._clock.now_ms(), found.gen + 1, known.gen + 1)
         known.seq = max(found.seq, known.seq) + SEQ_MARGIN
         await self._log.append(
@@ -101,7 +102,7 @@ class IncarnationService:
                 seq=known.seq,
                 previous_gen=found.gen,
                 run_id=found.run_id,
-                reason=self._force_reason or "the store is another incarnation than the one last claimed",
+                reason=self._force_reason or _why(found, known_gen),
             )
         )
         try:
@@ -135,6 +136,14 @@ class IncarnationService:
             for gen in sorted({item.gen for item in pending}):
                 await self._fence.acknowledge([item.gseq for item in pending if item.gen == gen], gen=gen)
         return len(pending)
+
+
+def _why(found: Incarnation, known_gen: int) -> str:
+    if not known_gen:
+        return "the first claim of this store"
+    if not found.gen:
+        return "the store is empty, the log is not"
+    return "the store is another incarnation than the one last claimed"
 
 
 def _read_intent(text: bytes) -> JsonObject:
