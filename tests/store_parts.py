@@ -8,6 +8,7 @@ import os
 import secrets
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 import tempfile
@@ -83,8 +84,9 @@ class StoreProcess:
 
     def stop(self, how: int = signal.SIGTERM) -> None:
         if self.process is not None:
-            self.process.send_signal(signal.SIGCONT)
             self.process.send_signal(how)
+            if how != signal.SIGKILL:  # a frozen server notices nothing else
+                self.process.send_signal(signal.SIGCONT)
             self.process.wait(PATIENCE_SECONDS)
             self.process = None
 
@@ -99,6 +101,36 @@ class StoreProcess:
     def remove(self) -> None:
         self.stop(signal.SIGKILL)
         shutil.rmtree(self.folder, ignore_errors=True)
+
+
+def a_cluster_node(program: str) -> StoreProcess:
+    """A cluster of one node that holds all slots. Cluster mode insists on a port, and takes the one 10 000 above it too."""
+    port = _free_port()
+    while port > 55_000:
+        port = _free_port()
+    node = StoreProcess(program, "--cluster-enabled", "yes", "--bind", "127.0.0.1", "--port", str(port)).start()
+    deadline = time.monotonic() + PATIENCE_SECONDS
+    with node.admin() as admin:
+        admin.execute_command("CLUSTER", "ADDSLOTSRANGE", 0, 16383)
+        while admin.cluster("info")["cluster_state"] != "ok":
+            assert time.monotonic() < deadline
+    return node
+
+
+def listen(server: StoreProcess) -> int:
+    """Have a server listen on a loopback port, for replication."""
+    port = _free_port()
+    with server.admin() as admin:
+        admin.config_set("bind", "127.0.0.1")
+        admin.config_set("port", port)
+    return port
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+    return port
 
 
 def new_tenant() -> str:

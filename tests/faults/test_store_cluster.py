@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import socket
-import time
 from collections.abc import Iterator
 
 import pytest
 
 from store_parts import (
-    PATIENCE_SECONDS,
     StoreProcess,
+    a_cluster_node,
     an_assertion,
     an_issue,
     claimed_store,
@@ -27,31 +25,12 @@ def cluster(request: pytest.FixtureRequest) -> Iterator[StoreProcess]:
     program = valkey_program() if request.param == "valkey" else redis_program()
     if program is None:
         pytest.skip("redis-server is not installed; apt-get install redis-server")
-    # cluster mode insists on a port; the bus takes port + 10000
-    node = StoreProcess(program, "--cluster-enabled", "yes", "--cluster-port", "0", "--bind", "127.0.0.1")
-    node.settings = (*node.settings, "--port", str(_free_port()))
-    node.start()
-    with node.admin() as admin:
-        admin.execute_command("CLUSTER", "ADDSLOTSRANGE", 0, 16383)
+    node = a_cluster_node(program)
     yield node
     node.remove()
 
 
-def _free_port() -> int:
-    with socket.socket() as probe:
-        while True:
-            probe.bind(("127.0.0.1", 0))
-            port: int = probe.getsockname()[1]
-            if port < 55_000:
-                return port
-            probe.close()
-
-
 async def test_in_a_cluster_every_step_stays_within_the_keys_it_declares(cluster: StoreProcess) -> None:
-    deadline = time.monotonic() + PATIENCE_SECONDS
-    with cluster.admin() as admin:
-        while admin.cluster("info")["cluster_state"] != "ok":
-            assert time.monotonic() < deadline
     with cluster.admin() as admin, admin.monitor() as monitor:
         store = await claimed_store(cluster.url, new_tenant())
         await store.issue(an_issue(assertion=an_assertion()))

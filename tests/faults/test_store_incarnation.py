@@ -23,6 +23,7 @@ from store_parts import (
     claim,
     claimed_store,
     every_step,
+    listen,
     new_jti,
     new_tenant,
     redis_program,
@@ -161,8 +162,8 @@ def _sockets(folder: str, names: list[str]) -> set[str]:
 
 async def test_a_promoted_replica_that_missed_a_rollback_does_nothing(program: str) -> None:
     primary = StoreProcess(program, "--repl-diskless-sync-delay", "0").start()
-    replica = StoreProcess(program, "--masteruser", "", "--repl-diskless-sync-delay", "0").start()
-    port = _listen(primary)
+    replica = StoreProcess(program).start()
+    port = listen(primary)
     on_primary = await claimed_store(primary.url, new_tenant())
     tenant = on_primary._session.keys.control[5:-5].decode()
     old = await minted(on_primary, "4")
@@ -186,7 +187,7 @@ async def test_a_promoted_replica_that_missed_a_rollback_does_nothing(program: s
 async def test_a_demoted_primary_is_unavailable_and_not_trusted(program: str) -> None:
     server, other = StoreProcess(program).start(), StoreProcess(program).start()
     store = await claimed_store(server.url, new_tenant())
-    port = _listen(other)
+    port = listen(other)
     with server.admin() as admin:
         admin.execute_command("REPLICAOF", "127.0.0.1", port)
     with pytest.raises((StoreUnavailableError, StoreUnclaimedError)):
@@ -206,16 +207,3 @@ async def test_a_store_that_lost_revocations_under_the_same_process_is_not_trust
         (control,) = admin.scan_iter(b"*:ctl")
         admin.hset(control, "seq", 0)
     await assert_nothing_is_done(kept)
-
-
-def _listen(server: StoreProcess) -> int:
-    """Have a server listen on a loopback port, for replication."""
-    import socket
-
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-    with server.admin() as admin:
-        admin.config_set("bind", "127.0.0.1")
-        admin.config_set("port", port)
-    return port

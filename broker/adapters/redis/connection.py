@@ -52,7 +52,6 @@ def connector(url: str, *, connect_seconds: float, protocol: Protocol) -> Callab
         health_check_interval=0,
         decode_responses=False,
         protocol=protocol,
-        client_name="mayfly-broker",
         lib_name=None,
         lib_version=None,
         maint_notifications_config=MaintNotificationsConfig(enabled=False),

@@ -63,6 +63,8 @@ def is_function_missing(error: RedisError) -> bool:
 
 def failure_of(error: RedisError) -> BrokerError:
     """The failure that an error reply or a broken connection stands for."""
+    if isinstance(error, BrokenError) and isinstance(error.__cause__, RedisError):
+        error = error.__cause__  # redis-py wraps what went wrong while connecting, such as a refused password
     text = str(error)
     code = _CODE.match(text)
     word = code.group() if code else ""
