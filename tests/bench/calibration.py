@@ -9,7 +9,6 @@ import time
 
 from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.asymmetric import ec
-
 from tests.bench.setup import SERVER_CORE
 
 

@@ -23,7 +23,12 @@ class Outcome:
 
 class _Connection(asyncio.Protocol):
     def __init__(
-        self, requests: Iterator[bytes], outcome: Outcome, until: float, done: asyncio.Future[None], keep: Callable[[bytes], None]
+        self,
+        requests: Iterator[bytes],
+        outcome: Outcome,
+        until: float,
+        done: asyncio.Future[None],
+        keep: Callable[[bytes], None],
     ) -> None:
         self._requests = requests
         self._outcome = outcome
