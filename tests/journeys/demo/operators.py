@@ -62,15 +62,14 @@ class Operators:
                 return found
             found += page["records"]
 
-    async def records_with(self, count: int, **wanted: Any) -> list[dict[str, Any]]:
-        """All records, once at least `count` have the wanted members: a gate reports its refusals a moment later."""
+    async def records_when(self, holds: Callable[[list[dict[str, Any]]], bool], what: str) -> list[dict[str, Any]]:
+        """All records, once something holds of them: a gate reports some of what it did a moment later."""
 
         async def look() -> list[dict[str, Any]] | None:
             found = await self.records()
-            fitting = [record for record in found if wanted.items() <= record.items()]
-            return found if len(fitting) >= count else None
+            return found if holds(found) else None
 
-        return await wait_until(look, f"{count} records with {wanted}")
+        return await wait_until(look, what)
 
     def _tell(self, words: tuple[str, ...], admin: str, ran: Ran) -> Ran:
         self._teller.sent(f"{admin} $ broker version {shlex.join(words)}")

@@ -12,6 +12,8 @@ from .scene import Scene
 
 _CALL_TYPES = ("mint", "mint.deny", "tool.call.start", "tool.call.end", "tool.call.deny", "release")
 
+DENIED: Final = {"version_not_routed", "task_not_allowed", "argument_outside_root", "arguments_invalid"}
+
 LIVES: Final = {
     "db.query@3": ["publish", "promote", "retire"],
     "db.query@4": ["publish", "canary", "rollback", "canary", "promote"],
@@ -37,18 +39,12 @@ class Row:
 
 async def records(scene: Scene) -> None:
     tell = scene.tell
-    refused = ("version_not_routed", "task_not_allowed", "argument_outside_root", "arguments_invalid")
-    for reason in refused:
-        await scene.operators.records_with(1, type="tool.call.deny", reason=reason)
-    found = await scene.operators.records()
+    found = await scene.operators.records_when(_is_settled, "records of every call's end and of every refusal")
     tell.say(f"{len(found)} records, the calls among them folded into one line each.")
     rows = _fold(found)
     tell.table(
         ("#", "time", "records", "tool", "who", "task", "outcome"),
-        [
-            (str(row.index), row.time, _times(row, count), row.tool, row.who, row.task, row.outcome)
-            for row, count in rows
-        ],
+        [(str(row.index), row.time, row.what, row.tool, row.who, row.task, _times(row, count)) for row, count in rows],
         right=frozenset({"#"}),
     )
 
@@ -75,6 +71,12 @@ async def records(scene: Scene) -> None:
     tell.equal("no token of the story is in the records", expected=[], found=leaked)
     raw = [word for word in ("from readings", "passwd", "delete from") if word in text]
     tell.equal("and no raw argument", expected=[], found=raw)
+
+
+def _is_settled(found: Sequence[Mapping[str, Any]]) -> bool:
+    kinds = Counter(record["type"] for record in found)
+    denied = {record["reason"] for record in found if record["type"] == "tool.call.deny"}
+    return denied >= DENIED and kinds["tool.call.start"] == kinds["tool.call.end"] == kinds["release"]
 
 
 def _is_about(record: Mapping[str, Any], version: str) -> bool:
@@ -118,16 +120,16 @@ def _row(group: Sequence[Mapping[str, Any]]) -> Row:
 def _outcome(group: Sequence[Mapping[str, Any]]) -> str:
     for record in group:
         if record["type"] in ("mint.deny", "tool.call.deny"):
-            return f"refused: {record['reason']}"
+            return str(record["reason"])
         if record["type"] == "tool.call.end":
             return str(record["status"])
     first = group[0]
     if first["type"] == "mint":
         return " ".join(first["scopes"])
     if first.get("revoked"):
-        return f"revoked {', '.join(first['revoked'])}"
+        return f"revokes {', '.join(first['revoked'])}"
     return str(first.get("reason") or "")
 
 
 def _times(row: Row, count: int) -> str:
-    return row.what if count == 1 else f"{row.what}  × {count}"
+    return row.outcome if count == 1 else f"{row.outcome} × {count}".strip()

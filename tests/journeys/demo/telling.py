@@ -57,11 +57,11 @@ class Teller:
         self._line(Text(text, style="italic"))
 
     def sent(self, text: str) -> None:
-        self._line(Text("→ ", style="bold blue") + Text(text))
+        self._line(Text.assemble(("→ ", "bold blue"), text))
 
     def got(self, text: str, milliseconds: float | None = None) -> None:
-        took = Text(f"  {milliseconds:.1f} ms", style="dim") if milliseconds is not None else Text()
-        self._line(Text("← ", style="bold magenta") + Text(text) + took)
+        took = f"  {milliseconds:.1f} ms" if milliseconds is not None else ""
+        self._line(Text.assemble(("← ", "bold magenta"), text, (took, "dim")))
 
     def panel(self, title: str, rows: Sequence[tuple[str, str]]) -> None:
         grid = Table.grid(padding=(0, 2))
@@ -98,7 +98,7 @@ class Teller:
 
     def failed(self, why: str) -> None:
         """A step broke before it could be checked."""
-        self._line(Text("✗ ", style="bold red") + Text(why))
+        self._line(Text.assemble(("✗ ", "bold red"), why))
 
     def verdict(self, outcomes: Sequence[Outcome], *, steps: int, milliseconds: float) -> None:
         good = is_good(outcomes, steps=steps)
@@ -124,9 +124,9 @@ class Teller:
     def _check(self, what: str, passed: bool, expected: object, found: object) -> None:
         self.checks += 1
         if passed:
-            self._line(Text("✓ ", style="bold green") + Text(what))
+            self._line(Text.assemble(("✓ ", "bold green"), what))
             return
-        self._line(Text("✗ ", style="bold red") + Text(what))
+        self._line(Text.assemble(("✗ ", "bold red"), what))
         self._line(Text(f"    expected: {_shown(expected)}"))
         self._line(Text(f"    found:    {_shown(found)}"))
         raise CheckFailedError(what)
