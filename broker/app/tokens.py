@@ -15,7 +15,11 @@ class JwsReader:
     __slots__ = ()
 
     def read_unverified(self, token: str) -> Unverified | Refusal:
-        return jws.read_unverified(token)
+        made = jws.read_unverified(token)
+        if isinstance(made, Refusal):
+            return made
+        claims = made.unverified_claims()  # whose keys to ask is in there, so it is read in any case
+        return claims if isinstance(claims, Refusal) else made
 
     def unverified_issuer(self, token: Unverified) -> str | None:
         assert isinstance(token, jws.UnverifiedToken)  # made by read_unverified

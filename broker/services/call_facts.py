@@ -7,7 +7,6 @@ from typing import Final
 
 from broker.domain.audit.arguments import DigestKey, digest_arguments
 from broker.domain.audit.records import Call
-from broker.domain.canonical import JsonError
 from broker.domain.ids import ClientId
 from broker.domain.lifecycle.states import VersionRecord
 from broker.domain.tokens.exchange_request import Detail
@@ -38,10 +37,7 @@ class CallFacts:
         arguments: dict[str, str] | None = None
         absent: dict[str, str] = {}
         if detail is not None and detail.arguments is not None:
-            try:
-                arguments = digest_arguments(detail.arguments, key=key)
-            except JsonError:
-                absent["arguments"] = "they have no canonical spelling"
+            arguments = digest_arguments(detail.arguments, key=key)
         made = Call(
             tool=detail.tool if detail else None,
             version=version,

@@ -26,7 +26,7 @@ from broker.ports.store import Assertion
 from broker.ports.system import Clock
 from broker.ports.tokens import TokenReader
 
-MAX_ASSERTION_SECONDS: Final = 300
+MAX_ASSERTION_SECONDS: Final = 3_600  # what common libraries state unasked; a used `jti` is kept that long at most
 ASSERTION_ALGORITHMS: Final = ("ES256", "ES384", "RS256", "PS256", "EdDSA")
 ASSERTION_TYPES: Final = ("JWT", "client-authentication+jwt")
 _NOBODY: Final = "sha256:" + "0" * 64

@@ -13,7 +13,7 @@ Unsigned is unusable, so: no record, no credential. A refusal is written down be
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from broker.domain.audit.arguments import DigestKey
@@ -27,7 +27,7 @@ from broker.domain.policy.document import ClientTrust, Policy, VersionPolicy
 from broker.domain.tokens.claims import (
     MAX_LIFETIME_SECONDS,
     Credential,
-    digest_of_arguments,
+    digest_of_spelled,
     spell_claims,
 )
 from broker.domain.tokens.client_auth import ClientCredentials
@@ -236,7 +236,7 @@ class Exchange:
             policy=asked.policy,
         )
         if isinstance(permit, Refusal):
-            return permit
+            return replace(permit, where=in_request(permit.where))
         facts.task = permit.task
         refused = check_target(
             resource=asked.request.resource, audience=asked.request.audience, registered=permit.audience
@@ -323,7 +323,7 @@ class Exchange:
 
     def _credential(self, asked: _Asked, decided: _Decided, bounds: _Bounds, issued: Issued) -> Credential:
         permit, subject, record = decided.permit, asked.subject, decided.record
-        arguments = asked.request.detail.arguments
+        arguments = asked.request.detail.arguments_spelled
         return Credential(
             issuer=self._issuer,
             audience=permit.audience,
@@ -345,5 +345,14 @@ class Exchange:
             gen=issued.gen,
             rseq=issued.rseq,
             uses=permit.uses,
-            arguments_digest=None if arguments is None else digest_of_arguments(bounds.jti, arguments),
+            arguments_digest=None if arguments is None else digest_of_spelled(bounds.jti, arguments),
         )
+
+
+def in_request(where: str | None) -> str | None:
+    """The place that a decision names, in the request: pointers into the arguments lie in the one detail."""
+    if where is None or not where.startswith(("/", "authorization_details/")):
+        return where
+    if where.startswith("/"):
+        return f"authorization_details/0/arguments{where}"
+    return where.replace("authorization_details/", "authorization_details/0/", 1)

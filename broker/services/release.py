@@ -56,7 +56,11 @@ class Release:
                 return replayed()
             if isinstance(known, Refusal):
                 return None
-            return Refusal(Reason.CREDENTIAL_FOREIGN, "only the client that a credential was issued to may revoke it")
+            return Refusal(
+                Reason.CREDENTIAL_FOREIGN,
+                "only the client that a credential was issued to may revoke it",
+                where="token",
+            )
         existed = await self._store.release(known.credential.jti, assertion)
         if isinstance(existed, IssueRefused):
             return replayed()

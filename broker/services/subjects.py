@@ -10,9 +10,10 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from broker.domain.canonical import JsonObject
 from broker.domain.errors import Reason, Refusal
-from broker.domain.policy.document import Policy
-from broker.domain.tokens.subject import Subject, read_subject, with_actor
+from broker.domain.policy.document import IssuerTrust, Policy
+from broker.domain.tokens.subject import Actor, Subject, read_actor, read_subject
 from broker.domain.tokens.verify import Expectation, check_header, verify_claims
 from broker.ports.keys import KeySets
 from broker.ports.system import Clock
@@ -31,17 +32,22 @@ class Subjects:
         self, unverified_subject: str, unverified_actor: str | None, *, audience: str, policy: Policy
     ) -> Subject | Refusal:
         """The subject of both tokens together."""
-        subject = await self._verify(unverified_subject, audience=audience, policy=policy)
-        if isinstance(subject, Refusal):
-            return replace(subject, where=_under("subject_token", subject.where))
-        if unverified_actor is None:
-            return subject
-        actor = await self._verify(unverified_actor, audience=audience, policy=policy)
-        if isinstance(actor, Refusal):
-            return replace(actor, where=_under("actor_token", actor.where))
-        return with_actor(subject, actor)
+        believed = await self._verify(unverified_subject, audience=audience, policy=policy)
+        if isinstance(believed, Refusal):
+            return _under("subject_token", believed)
+        actor: Actor | None = None
+        if unverified_actor is not None:
+            acting = await self._verify(unverified_actor, audience=audience, policy=policy)
+            found = acting if isinstance(acting, Refusal) else read_actor(*acting)
+            if isinstance(found, Refusal):
+                return _under("actor_token", found)
+            actor = found
+        subject = read_subject(*believed, actor)
+        return _under("subject_token", subject) if isinstance(subject, Refusal) else subject
 
-    async def _verify(self, unverified: str, *, audience: str, policy: Policy) -> Subject | Refusal:
+    async def _verify(
+        self, unverified: str, *, audience: str, policy: Policy
+    ) -> tuple[JsonObject, IssuerTrust] | Refusal:
         token = self._reader.read_unverified(unverified)
         if isinstance(token, Refusal):
             return token
@@ -67,8 +73,8 @@ class Subjects:
             ),
             now=self._clock.now(),
         )
-        return verified if isinstance(verified, Refusal) else read_subject(claims, trust)
+        return verified if isinstance(verified, Refusal) else (claims, trust)
 
 
-def _under(parameter: str, where: str | None) -> str:
-    return f"{parameter}/{where}" if where else parameter
+def _under(parameter: str, refusal: Refusal) -> Refusal:
+    return replace(refusal, where=f"{parameter}/{refusal.where}" if refusal.where else parameter)

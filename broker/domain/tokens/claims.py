@@ -217,7 +217,12 @@ def _wrong(claim: str) -> Refusal:
 
 def digest_of_arguments(jti: str, arguments: JsonObject) -> str:
     """The `arguments_digest` of these arguments in the credential with this `jti`."""
-    made = hashlib.sha256(jti.encode() + b"." + canonical_json(arguments)).digest()
+    return digest_of_spelled(jti, canonical_json(arguments))
+
+
+def digest_of_spelled(jti: str, spelled: bytes) -> str:
+    """The same, of arguments in their canonical spelling."""
+    made = hashlib.sha256(jti.encode() + b"." + spelled).digest()
     return base64.urlsafe_b64encode(made).rstrip(b"=").decode()
 
 

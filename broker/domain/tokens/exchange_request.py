@@ -6,6 +6,7 @@
 4. requested_token_type, where given, is access_token or jwt.
 5. scope, where given, is well formed.
 6. authorization_details is an array with exactly one object of type `mcp_tool_call`, with known members only.
+7. The arguments have a canonical spelling (RFC 8785): what has none cannot be bound to a credential.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from broker.domain.canonical import JsonError, JsonObject, JsonValue, parse_json
+from broker.domain.canonical import JsonError, JsonObject, JsonValue, canonical_json, parse_json
 from broker.domain.errors import Reason, Refusal
 from broker.domain.ids import (
     Digest,
@@ -42,7 +43,10 @@ _MEMBERS: Final = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class Detail:
-    """One RFC 9396 detail: the tool call that the credential is for. None where the member was absent."""
+    """One RFC 9396 detail: the tool call that the credential is for. None where the member was absent.
+
+    arguments_spelled: the canonical spelling of the arguments.
+    """
 
     tool: ToolName
     version: Version | None = None
@@ -52,6 +56,7 @@ class Detail:
     txn: str | None = None
     protocol_version: str | None = None
     application: str | None = None
+    arguments_spelled: bytes | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,6 +174,10 @@ def _detail(detail: Mapping[str, JsonValue]) -> Detail | Refusal:
     arguments = detail.get("arguments")
     if "arguments" in detail and not isinstance(arguments, dict):
         return _malformed("the arguments are an object", "arguments")
+    try:
+        spelled = canonical_json(arguments) if isinstance(arguments, dict) else None
+    except JsonError as error:
+        return _malformed(f"the arguments have no canonical spelling (RFC 8785): {error}", "arguments")
     made = Detail(
         tool=tool,
         version=parse_version(detail.get("version")),
@@ -178,10 +187,11 @@ def _detail(detail: Mapping[str, JsonValue]) -> Detail | Refusal:
         txn=parse_transaction(detail.get("txn")),
         protocol_version=_label(detail.get("protocol_version")),
         application=_label(detail.get("application")),
+        arguments_spelled=spelled,
     )
-    for name, expected in _FORMS.items():
-        if name in detail and getattr(made, name) is None:
-            return _malformed(f"{expected} was expected", name)
+    for name in detail.keys() & _FORMS.keys():
+        if getattr(made, name) is None:
+            return _malformed(f"{_FORMS[name]} was expected", name)
     return made
 
 

@@ -3,7 +3,8 @@
 1. account: the claim that `trust.yaml` names, `sub` by default.
 2. agent: the actor token's subject; else the subject token's own actor (`act.sub`); else the claim that `trust.yaml` names;
    else `client_id`, else `azp` (RFC 9068 §2.2, OpenID Connect Core §2). None of them: refused, an agent is never unknown.
-3. act: the agent, with the subject token's earlier actors inside it (RFC 8693 §4.1), at most 10 deep and 8 KiB.
+3. act: the agent, with the subject token's earlier actors inside it (RFC 8693 §4.1), at most 10 deep and 8 KiB. An actor
+   token needs no agent of its own, and with one the subject token needs none.
 4. may_act in the subject token (RFC 8693 §4.4): an actor token must be the one it names.
 5. A policy claim is a string, or an array of strings; anything else counts as no value.
 """
@@ -11,9 +12,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
-from broker.domain.canonical import JsonObject, JsonValue, canonical_json
+from broker.domain.canonical import JsonError, JsonObject, JsonValue, canonical_json
 from broker.domain.errors import Reason, Refusal
 from broker.domain.ids import ClientId
 from broker.domain.policy.document import IssuerTrust, Principal
@@ -31,7 +32,6 @@ class Subject:
     act: JsonObject
     claims: Mapping[str, frozenset[str]]
     expires_at: int
-    may_act: JsonValue = None
 
     def principal(self, client: ClientId) -> Principal:
         """Whom a decision is about, when this subject comes through this client."""
@@ -46,24 +46,41 @@ class Subject:
         )
 
 
-def read_subject(claims: JsonObject, trust: IssuerTrust) -> Subject | Refusal:
-    """The subject of verified claims, without an actor token."""
+@dataclass(frozen=True, slots=True)
+class Actor:
+    """Who a verified actor token speaks of. expires_at: Unix seconds, rounded down."""
+
+    issuer: str
+    name: str
+    expires_at: int
+
+
+def read_actor(claims: JsonObject, trust: IssuerTrust) -> Actor | Refusal:
+    """The actor of verified claims."""
+    name = _name(claims.get(trust.claims.account))
+    if name is None:
+        return _lacking(trust.claims.account, "the claim that names the actor")
+    return Actor(issuer=trust.issuer, name=name, expires_at=_expiry(claims))
+
+
+def read_subject(claims: JsonObject, trust: IssuerTrust, actor: Actor | None = None) -> Subject | Refusal:
+    """The subject of verified claims, with the actor token's subject as its agent where there is one (rules 1 to 4)."""
     account = _name(claims.get(trust.claims.account))
     if account is None:
         return _lacking(trust.claims.account, "the claim that names the account")
-    act = claims.get("act")
-    if act is not None:
-        refusal = _check_act(act)
-        if refusal is not None:
-            return refusal
-        assert isinstance(act, dict)
-        chain: JsonObject = {"iss": act.get("iss", trust.issuer), **act}
+    earlier = _own_agent(claims, trust)
+    if isinstance(earlier, Refusal):
+        return earlier
+    if actor is not None:
+        chain: JsonObject = {"iss": actor.issuer, "sub": actor.name}
+        chain |= {"act": earlier} if earlier is not None else {}
+        refused = _check_may_act(claims.get("may_act"), actor, trust) or _check_act(chain)
+        if refused is not None:
+            return refused
+    elif earlier is not None:
+        chain = earlier
     else:
-        names = [trust.claims.agent] if trust.claims.agent else ["client_id", "azp"]
-        agent = next((found for found in (_name(claims.get(name)) for name in names) if found is not None), None)
-        if agent is None:
-            return _lacking(names[0], "the claim that names the agent; act, client_id or azp")
-        chain = {"iss": trust.issuer, "sub": agent}
+        return _lacking(_agent_claims(trust)[0], "the claim that names the agent; act, client_id or azp")
     return Subject(
         issuer=trust.issuer,
         account=account,
@@ -71,31 +88,42 @@ def read_subject(claims: JsonObject, trust: IssuerTrust) -> Subject | Refusal:
         agent=str(chain["sub"]),
         act=chain,
         claims={name: _values(claims.get(claim)) for name, claim in trust.claims.others.items()},
-        expires_at=int(claims["exp"]),  # type: ignore[arg-type]  # verify_claims saw to it
-        may_act=claims.get("may_act"),
+        expires_at=min(_expiry(claims), actor.expires_at) if actor is not None else _expiry(claims),
     )
 
 
-def with_actor(subject: Subject, actor: Subject) -> Subject | Refusal:
-    """The subject with the actor token's subject as its agent (rules 2–4)."""
-    allowed = subject.may_act
-    if allowed is not None:
-        named = isinstance(allowed, dict) and allowed.get("sub") == actor.account
-        if not named or (isinstance(allowed, dict) and allowed.get("iss", actor.issuer) != actor.issuer):
-            return Refusal(
-                Reason.TOKEN_CLAIM_INVALID, "may_act of the subject token names another actor", where="actor_token"
-            )
-    chain: JsonObject = {"iss": actor.issuer, "sub": actor.account, "act": subject.act}
-    refusal = _check_act(chain)
-    if refusal is not None:
-        return refusal
-    return replace(
-        subject,
-        agent_issuer=actor.issuer,
-        agent=actor.account,
-        act=chain,
-        expires_at=min(subject.expires_at, actor.expires_at),
-    )
+def _own_agent(claims: JsonObject, trust: IssuerTrust) -> JsonObject | Refusal | None:
+    """The agent that the subject token itself names, as an act claim."""
+    act = claims.get("act")
+    if act is None:
+        found = (_name(claims.get(name)) for name in _agent_claims(trust))
+        agent = next((name for name in found if name is not None), None)
+        return None if agent is None else {"iss": trust.issuer, "sub": agent}
+    refused = _check_act(act)
+    if refused is not None:
+        return refused
+    assert isinstance(act, dict)
+    return {"iss": trust.issuer, **act}
+
+
+def _agent_claims(trust: IssuerTrust) -> list[str]:
+    return [trust.claims.agent] if trust.claims.agent else ["client_id", "azp"]
+
+
+def _expiry(claims: JsonObject) -> int:
+    return int(claims["exp"])  # type: ignore[arg-type]  # verify_claims saw to it
+
+
+def _check_may_act(allowed: JsonValue, actor: Actor, trust: IssuerTrust) -> Refusal | None:
+    if allowed is None:
+        return None
+    # an issuer that the claim leaves out is the subject token's own
+    if isinstance(allowed, dict) and (allowed.get("iss", trust.issuer), allowed.get("sub")) == (
+        actor.issuer,
+        actor.name,
+    ):
+        return None
+    return Refusal(Reason.TOKEN_CLAIM_INVALID, "the subject token's may_act names another actor", where="may_act")
 
 
 def _check_act(act: JsonValue) -> Refusal | None:
@@ -109,9 +137,11 @@ def _check_act(act: JsonValue) -> Refusal | None:
         return _wrong_act("each actor is an object with sub, and iss where it is another issuer's")
     if count_actors(act) > MAX_ACTORS:
         return _wrong_act(f"at most {MAX_ACTORS} nested actors are accepted")
-    if len(canonical_json(act)) > MAX_ACT_BYTES:
-        return _wrong_act(f"at most {MAX_ACT_BYTES} bytes are accepted")
-    return None
+    try:
+        size = len(canonical_json(act))
+    except JsonError as error:
+        return _wrong_act(f"it has no canonical spelling (RFC 8785): {error}")
+    return _wrong_act(f"at most {MAX_ACT_BYTES} bytes are accepted") if size > MAX_ACT_BYTES else None
 
 
 def _wrong_act(detail: str) -> Refusal:
