@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Iterator
 
 import pytest
+from gate_parts import KEYS, POOL, Site, make_site, serving, write_pool
 
 from broker_parts import BrokerProcess, PolicyTree
-from gate_parts import KEYS, POOL, Site, make_site, serving, write_pool
 
 
 @pytest.fixture(scope="session")

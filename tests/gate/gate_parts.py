@@ -30,7 +30,7 @@ from fastmcp.client.auth import BearerAuth
 
 sys.path.insert(0, str(Path(__file__).parent.parent))  # pytest does so for the tests, not for a plain run
 
-from broker_parts import (  # noqa: E402
+from broker_parts import (
     ISSUER,
     RESOURCE,
     SECRETS,
@@ -163,14 +163,18 @@ class Site:
     def client(self, token: str | None = None, **options: Any) -> Client[Any]:
         return Client(self.url, auth=BearerAuth(token or subject_token(groups=["dba"])), **options)
 
-    async def call(self, arguments: dict[str, Any], *, meta: dict[str, Any] | None = None, token: str | None = None) -> Any:
+    async def call(
+        self, arguments: dict[str, Any], *, meta: dict[str, Any] | None = None, token: str | None = None
+    ) -> Any:
         """One call by the fastmcp client, with `task: report` unless the meta says otherwise."""
         async with self.client(token) as client:
             return await client.call_tool(self.tool, arguments, meta={TASK: "report", **(meta or {})})
 
     def records(self, kind: str, **like: Any) -> list[dict[str, Any]]:
         """The audit records of this tool so far."""
-        found = [record for record in read_log(self.broker) if record["type"] == kind and record.get("tool") == self.tool]
+        found = [
+            record for record in read_log(self.broker) if record["type"] == kind and record.get("tool") == self.tool
+        ]
         return [record for record in found if all(record.get(name) == value for name, value in like.items())]
 
     def promote_4(self) -> None:
@@ -189,7 +193,9 @@ class Site:
 def make_site(broker: BrokerProcess, tool: str, *, gate: VersionGate | None = None, **options: Any) -> Site:
     """A server that serves both versions; its tools spend their credential at the database."""
     made_gate = gate or gate_for(broker.url)
-    server: FastMCP[Any] = FastMCP("reports", auth=made_gate.auth(), middleware=[made_gate], lifespan=made_gate.lifespan, **options)
+    server: FastMCP[Any] = FastMCP(
+        "reports", auth=made_gate.auth(), middleware=[made_gate], lifespan=made_gate.lifespan, **options
+    )
     verifier = protected(broker)
     database = httpx2.AsyncClient(transport=httpx2.ASGITransport(app=verifier), base_url="http://db.test")
     site = Site(broker=broker, tool=tool, gate=made_gate, server=server, verifier=verifier, database=database)

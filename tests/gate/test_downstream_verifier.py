@@ -13,12 +13,12 @@ from typing import Any
 import httpx2
 import pytest
 from broker.gate.downstream import CredentialVerifier
-
-from broker_parts import SECRETS, BrokerProcess, detail, subject_token
 from gate_parts import DATABASE, database_app, protected, running
 
+from broker_parts import SECRETS, BrokerProcess, detail, subject_token
+
 sys.path.insert(0, str(Path(__file__).parent.parent / "rfc"))
-from jwt_cases import AUDIENCE, ISSUER, NOW, VECTORS, key_set, make_token, public_members  # noqa: E402
+from jwt_cases import AUDIENCE, ISSUER, NOW, VECTORS, key_set, make_token, public_members
 
 
 def mint(broker: BrokerProcess, tool: str, **members: Any) -> str:
@@ -195,9 +195,7 @@ class KeyStub:
     def __init__(self, case: dict[str, Any]) -> None:
         algorithms = case.get("key_algorithms", ["RS256"])
         assert key_set(case)
-        self.keys = [
-            {**public_members(name), "kid": name, "alg": alg} for alg in algorithms for name in ("k1", "k2")
-        ]
+        self.keys = [{**public_members(name), "kid": name, "alg": alg} for alg in algorithms for name in ("k1", "k2")]
         self.asked: list[str] = []
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:

@@ -17,11 +17,11 @@ from fastmcp import Context, FastMCP
 from fastmcp.exceptions import ToolError
 from fastmcp.server.middleware import Middleware
 from fastmcp.utilities.versions import VersionSpec
+from gate_parts import TASK, VERSION, Site, gate_for, make_site, members, serving
 from mcp import MCPError
 from mcp_types import ElicitRequest, ElicitRequestFormParams, InputRequiredResult
 
 from broker_parts import BrokerProcess, subject_token
-from gate_parts import TASK, VERSION, Site, gate_for, make_site, members, serving
 
 PINNED = {VERSION: "3"}
 

@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 from fastmcp.exceptions import ToolError
+from gate_parts import TASK, VERSION, Site
 from mcp import MCPError
 
 from broker_parts import subject_token
-from gate_parts import TASK, VERSION, Site
 
 PINNED = {VERSION: "3"}
 

@@ -9,13 +9,13 @@ from typing import Any
 import httpx2
 import pytest
 from broker.domain.contracts.contract import parse_contract, published_form
+from gate_parts import TASK, VERSION, Site, gate_for, make_site, members, serving
 from mcp import Client as OfficialClient
 from mcp import MCPError
 from mcp.client.streamable_http import streamable_http_client
 from mcp_types import CallToolResult
 
 from broker_parts import RESOURCE, subject_token, unverified_claims
-from gate_parts import TASK, VERSION, Site, gate_for, make_site, members, serving
 
 CONTRACT = "io.github.mayfly-broker/contract"
 TOOL = "io.github.mayfly-broker/tool"
@@ -125,7 +125,13 @@ async def test_a_null_declaration_is_none_of_the_versions(raw: Raw) -> None:
 
 @pytest.mark.parametrize(
     "token",
-    ["", "a.b.c", subject_token(aud="https://other.example"), subject_token(exp=1), subject_token(iss="https://x.example")],
+    [
+        "",
+        "a.b.c",
+        subject_token(aud="https://other.example"),
+        subject_token(exp=1),
+        subject_token(iss="https://x.example"),
+    ],
     ids=["none", "no token", "another audience", "expired", "another issuer"],
 )
 async def test_nothing_is_said_of_versions_to_a_caller_who_is_not_believed(site: Site, token: str) -> None:
