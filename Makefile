@@ -34,7 +34,7 @@ lint: $(STAMP) ## Style, types, layers, deploy files, policy, words
 	$(BIN)/yamllint --strict -c .ci/yamllint.yaml $$(git ls-files "*.yaml" "*.yml")
 	$(BIN)/hadolint deploy/Dockerfile
 	$(BIN)/check-jsonschema --builtin-schema vendor.compose-spec deploy/compose.yaml
-	$(BIN)/broker policy check policies
+	$(BIN)/broker policy check --without-keys policies
 	.ci/words
 
 fix: $(STAMP) ## Mend what ruff can mend
