@@ -2,41 +2,54 @@
 
 from __future__ import annotations
 
+import importlib
 import sys
 from importlib.metadata import version as distribution_version
 from typing import Final
 
 import click
 
-from broker.cli.keys import keygen, secret
-from broker.cli.policy import policy_group
-from broker.cli.serve import serve
-from broker.cli.version import policy_reload, version_group
 from broker.domain.errors import BrokerError, ConfigurationError
+from broker.domain.policy.located import PolicyInvalidError
 
 UNUSABLE: Final = 3
 AWAY: Final = 4
 
+COMMANDS: Final = {
+    "keygen": ("broker.cli.keys", "keygen"),
+    "policy": ("broker.cli.policy", "policy_group"),
+    "secret": ("broker.cli.keys", "secret"),
+    "serve": ("broker.cli.serve", "serve"),
+    "version": ("broker.cli.version", "version_group"),
+}
 
-@click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+
+class Commands(click.Group):
+    """Loads the command that was asked for and no other: most of a command's time is importing."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return sorted(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in COMMANDS:
+            return None
+        module, name = COMMANDS[cmd_name]
+        found = getattr(importlib.import_module(module), name)
+        assert isinstance(found, click.Command)
+        return found
+
+
+@click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
 @click.version_option(distribution_version("mayfly-broker"), prog_name="broker")
 def cli() -> None:
     """Mayfly: credentials for MCP tools that live for seconds and die with the version they were minted for."""
-
-
-cli.add_command(serve)
-cli.add_command(version_group)
-cli.add_command(policy_group)
-cli.add_command(keygen)
-cli.add_command(secret)
-policy_group.add_command(policy_reload)
 
 
 def main() -> None:
     """Run the command; foreseeable errors are one message, never a trace."""
     try:
         cli()
-    except ConfigurationError as error:
+    except (ConfigurationError, PolicyInvalidError) as error:
         click.echo(f"broker: {error}", err=True)
         sys.exit(UNUSABLE)
     except BrokerError as error:

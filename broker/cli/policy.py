@@ -17,6 +17,7 @@ from typing import Final
 import click
 
 from broker.adapters.policyfile.folder import load_policy
+from broker.cli.version import policy_reload
 from broker.domain.policy.document import Policy
 from broker.domain.policy.formschema import FILES, file_schema
 from broker.domain.policy.located import PolicyInvalidError
@@ -32,10 +33,11 @@ def policy_group() -> None:
 @policy_group.command("check")
 @click.argument("folder", type=click.Path(path_type=Path), default=Path("policies"), metavar="[DIR]")
 @click.option("--format", "form", type=click.Choice(["text", "json"]), default="text", show_default=True)
-def check(folder: Path, form: str) -> None:
+@click.option("--without-keys", is_flag=True, help="Key files need not be there: they are where the broker runs.")
+def check(folder: Path, form: str, without_keys: bool) -> None:
     """Check the policy in DIR (default: policies) and print every problem with its place and how to mend it."""
     try:
-        policy = load_policy(folder)
+        policy = load_policy(folder, with_keys=not without_keys)
     except PolicyInvalidError as error:
         if form == "json":
             problems = [asdict(problem) for problem in error.problems]
@@ -71,3 +73,6 @@ def _summary(policy: Policy) -> dict[str, object]:
         "digest": policy.digest,
         "tools": {tool.tool: sorted(tool.versions) for tool in policy.tools.values()},
     }
+
+
+policy_group.add_command(policy_reload)

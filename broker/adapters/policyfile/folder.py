@@ -30,9 +30,12 @@ EXCEPTIONS: Final = "exceptions.yaml"
 MAX_FILES: Final = 10_000
 
 
-def load_policy(folder: Path) -> Policy:
-    """The policy of a folder. Raises `PolicyInvalidError` with every problem of every file."""
-    reading = _Reading(folder.absolute())
+def load_policy(folder: Path, *, with_keys: bool = True) -> Policy:
+    """The policy of a folder. Raises `PolicyInvalidError` with every problem of every file.
+
+    with_keys: key files must be there; where policy is only reviewed, they are not.
+    """
+    reading = _Reading(folder.absolute(), with_keys=with_keys)
     policy = reading.read()
     if policy is None or reading.problems.found:
         raise PolicyInvalidError(tuple(sorted(reading.shown(), key=lambda one: (one.file, one.line, one.column))))
@@ -61,8 +64,9 @@ class PolicyFolder:
 class _Reading:
     """One reading of one folder."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, *, with_keys: bool) -> None:
         self.problems = Problems()
+        self._with_keys = with_keys
         self._folder = folder
         self._lines: dict[str, list[str]] = {}
 
@@ -149,7 +153,7 @@ class _Reading:
         return read_document(content, file=name, problems=self.problems)
 
     def _check_key_files(self, key_files: tuple[tuple[str, Located], ...]) -> None:
-        for path, node in key_files:
+        for path, node in key_files if self._with_keys else ():
             try:
                 readable = Path(path).is_file()
                 if readable:

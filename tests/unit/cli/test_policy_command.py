@@ -49,6 +49,13 @@ def test_an_unlawful_folder_exits_3_with_every_problem(folder):
     assert [problem["rule"] for problem in json.loads(found.output)["problems"]] == ["file.name", "trust.keys"]
 
 
+def test_a_folder_whose_keys_are_elsewhere_can_be_reviewed():
+    assert run("check", str(SHIPPED)).exit_code == 3
+    result = run("check", "--without-keys", str(SHIPPED))
+    assert result.exit_code == 0
+    assert "2 tools, 3 versions" in result.output
+
+
 def test_a_missing_folder_exits_3(tmp_path):
     assert run("check", str(tmp_path / "nowhere")).exit_code == 3
 
