@@ -6,6 +6,8 @@ from pathlib import Path
 
 import click
 
+from broker.domain.errors import ConfigurationError
+
 
 @click.command()
 @click.option(
@@ -35,6 +37,12 @@ import click
     help="`embedded`, or redis://, rediss:// or unix:// of a Redis 7 or Valkey 8 server.",
 )
 @click.option(
+    "--store-file",
+    type=click.Path(dir_okay=False, path_type=Path),
+    envvar="BROKER_STORE_FILE",
+    help="File that holds the store's URL, in place of --store: a password belongs on no command line.",
+)
+@click.option(
     "--signing-alg",
     type=click.Choice(["ES256", "RS256", "EdDSA"]),
     default="ES256",
@@ -49,6 +57,7 @@ def serve(
     port: int,
     issuer: str,
     store: str,
+    store_file: Path | None,
     signing_alg: str,
     claim_unknown_store: str | None,
 ) -> None:
@@ -64,8 +73,19 @@ def serve(
             host=host,
             port=port,
             issuer=issuer,
-            store=store,
+            store=store if store_file is None else _store_url(store_file),
             signing_algorithm=signing_alg,
             claim_unknown_store=claim_unknown_store,
         )
     )
+
+
+def _store_url(file: Path) -> str:
+    try:
+        url = file.read_text(encoding="utf-8").strip()
+    except (OSError, UnicodeDecodeError) as error:
+        why = error.strerror if isinstance(error, OSError) else "not UTF-8"
+        raise ConfigurationError(f"--store-file {file}: {why}; one line with the store's URL was expected") from None
+    if not url or len(url.splitlines()) != 1:
+        raise ConfigurationError(f"--store-file {file}: one line with the store's URL was expected")
+    return url
