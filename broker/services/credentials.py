@@ -7,10 +7,7 @@
 
 from __future__ import annotations
 
-import hashlib
-from collections import OrderedDict
 from dataclasses import dataclass
-from typing import Final
 
 from broker.domain.errors import Reason, Refusal
 from broker.domain.revocation.scopes import RevocationScope
@@ -19,8 +16,7 @@ from broker.domain.tokens.verify import Expectation, check_header, verify_claims
 from broker.ports.keys import Signer
 from broker.ports.system import Clock
 from broker.ports.tokens import TokenReader
-
-KEPT: Final = 16_384
+from broker.services.remembered import Remembered
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,34 +40,28 @@ class Credentials:
         self._reader = reader
         self._signer = signer
         self._clock = clock
-        self._known: OrderedDict[bytes, KnownCredential] = OrderedDict()
+        self._known: Remembered[KnownCredential] = Remembered()
 
     def remember(self, token: str, credential: Credential) -> None:
         """A credential that this process has just signed."""
-        self._keep(_name_of(token), KnownCredential(credential, self._signer.kid))
+        self._known.keep(token, KnownCredential(credential, self._signer.kid))
 
     def read(self, token: str, *, leeway_seconds: int) -> KnownCredential | Refusal:
         """The credential in a token, or why it is none that is valid at this time."""
-        name = _name_of(token)
-        known = self._known.get(name)
+        known = self._known.get(token)
         if known is None:
             verified = self._verify(token, leeway_seconds)
             if isinstance(verified, Refusal):
                 return verified
-            self._keep(name, verified)
+            self._known.keep(token, verified)
             return verified
         if self._signer.verification_key(known.kid) is None:
-            del self._known[name]
+            self._known.drop(token)
             return Refusal(Reason.TOKEN_KEY_UNKNOWN, "the signing key is no longer published", where="kid")
         if known.credential.expires_at + leeway_seconds <= self._clock.now():
-            del self._known[name]
+            self._known.drop(token)
             return Refusal(Reason.TOKEN_EXPIRED, "the credential has expired; exchange again", where="exp")
         return known
-
-    def _keep(self, name: bytes, known: KnownCredential) -> None:
-        self._known[name] = known
-        if len(self._known) > KEPT:
-            self._known.popitem(last=False)
 
     def _verify(self, text: str, leeway_seconds: int) -> KnownCredential | Refusal:
         token = self._reader.read_unverified(text)
@@ -108,7 +98,3 @@ class Credentials:
         if isinstance(credential, Refusal):
             return credential
         return KnownCredential(credential, token.header.kid)
-
-
-def _name_of(token: str) -> bytes:
-    return hashlib.sha256(token.encode("utf-8", "replace")).digest()

@@ -4,6 +4,8 @@
 2. Algorithm and `typ` are among those that the issuer is trusted with; the key is the issuer's, by `kid`.
 3. Signature, then claims: the audience is the resource of the client that presents it, so that nobody exchanges a token
    that was captured elsewhere.
+4. A caller comes with one token for many calls: a signature that was right is right again, with the same key. All else is
+   looked at each time.
 """
 
 from __future__ import annotations
@@ -13,11 +15,13 @@ from dataclasses import replace
 from broker.domain.canonical import JsonObject
 from broker.domain.errors import Reason, Refusal
 from broker.domain.policy.document import IssuerTrust, Policy
+from broker.domain.tokens.keys import VerificationKey
 from broker.domain.tokens.subject import Actor, Subject, read_actor, read_subject
 from broker.domain.tokens.verify import Expectation, check_header, verify_claims
 from broker.ports.keys import KeySets
 from broker.ports.system import Clock
-from broker.ports.tokens import TokenReader
+from broker.ports.tokens import TokenReader, Unverified
+from broker.services.remembered import Remembered
 
 
 class Subjects:
@@ -27,6 +31,7 @@ class Subjects:
         self._reader = reader
         self._keys = keys
         self._clock = clock
+        self._known: Remembered[tuple[Unverified, VerificationKey, JsonObject]] = Remembered()
 
     async def subject(
         self, unverified_subject: str, unverified_actor: str | None, *, audience: str, policy: Policy
@@ -48,7 +53,8 @@ class Subjects:
     async def _verify(
         self, unverified: str, *, audience: str, policy: Policy
     ) -> tuple[JsonObject, IssuerTrust] | Refusal:
-        token = self._reader.read_unverified(unverified)
+        known = self._known.get(unverified)
+        token = known[0] if known else self._reader.read_unverified(unverified)
         if isinstance(token, Refusal):
             return token
         trust = policy.issuers.get(self._reader.unverified_issuer(token) or "")
@@ -60,9 +66,14 @@ class Subjects:
         key = await self._keys.find(trust.jwks, kid=token.header.kid, algorithm=token.header.algorithm)
         if isinstance(key, Refusal):
             return key
-        claims = self._reader.verify(token, key)
-        if isinstance(claims, Refusal):
-            return claims
+        if known and known[1] is key:
+            claims = known[2]
+        else:
+            verdict = self._reader.verify(token, key)
+            if isinstance(verdict, Refusal):
+                return verdict
+            claims = verdict
+            self._known.keep(unverified, (token, key, claims))
         verified = verify_claims(
             claims,
             Expectation(

@@ -35,7 +35,7 @@ from tests.bench.setup import (
 LIMIT = 5.0
 FIRST = "exchange, subject token never seen before"
 AGAIN = "exchange, subject token seen before"
-SIGNED = "exchange, client with private_key_jwt"
+SIGNED = "exchange, never seen, private_key_jwt"
 ASKED = "introspection"
 CONNECTIONS = 50
 BASIC = base64.b64encode(f"reporting-mcp:{SECRET}".encode()).decode()
@@ -88,7 +88,7 @@ def _rounds(
         loads: list[tuple[str, Callable[[], Iterator[bytes]]]] = [
             (FIRST, lambda subjects=subjects: iter(_exchanges(broker, subjects))),
             (AGAIN, lambda: itertools.cycle(again)),
-            (SIGNED, lambda subjects=subjects: iter(_signed_exchanges(broker, subjects))),
+            (SIGNED, lambda count=count: iter(_signed_exchanges(broker, subject_tokens(broker.keys, count)))),
             (ASKED, lambda tokens=tokens: itertools.cycle(_introspections(tokens))),
         ]
         for name, requests in loads:
