@@ -49,8 +49,8 @@ class Bench:
             reader=JwsReader(), keys=HttpKeySets(seconds=lambda: self.clock.seconds), clock=self.clock
         )
 
-    def publish(self, key) -> None:
-        self.file.write_text(json.dumps({"keys": [public_jwk(key, algorithm="ES256")]}))
+    def publish(self, key, **members: str) -> None:
+        self.file.write_text(json.dumps({"keys": [{**public_jwk(key, algorithm="ES256"), **members}]}))
 
     def token(self, jti: str = "1") -> str:
         now = self.clock.now()
@@ -110,6 +110,16 @@ async def test_a_known_token_is_refused_once_its_key_is_withdrawn(bench):
     refused = await bench.ask(token)
     assert isinstance(refused, Refusal)
     assert refused.reason is Reason.TOKEN_KEY_UNKNOWN
+
+
+async def test_a_known_token_is_checked_again_when_another_key_takes_the_kid(bench):
+    token = bench.token()
+    assert isinstance(await bench.ask(token), Subject)
+    bench.publish(generate_private_key("ES256"), kid=public_jwk(bench.key, algorithm="ES256")["kid"])
+    bench.clock.seconds += 2
+    refused = await bench.ask(token)
+    assert isinstance(refused, Refusal)
+    assert refused.reason is Reason.TOKEN_SIGNATURE_INVALID
 
 
 async def test_a_known_token_is_refused_once_it_has_expired(bench):
