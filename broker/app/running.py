@@ -30,7 +30,7 @@ class Running:
 
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
-        self._embedded = EmbeddedServer(settings.data / "store") if settings.store == EMBEDDED else None
+        self._embedded = EmbeddedServer(settings.data) if settings.store == EMBEDDED else None
         self._reclaim = asyncio.Event()
         self.parts: Parts | None = None
 
