@@ -183,7 +183,7 @@ def malformed(tool: str, why: str) -> Refuse:
     )
 
 
-def refused_by_broker(tool: str, version: str, reason: str, detail: str) -> Refuse:
+def refused_by_broker(tool: str, version: str | None, reason: str, detail: str) -> Refuse:
     """The error for a call that the broker gives no credential for."""
     return Refuse(
         Code.CREDENTIAL_REFUSED,

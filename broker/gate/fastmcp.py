@@ -174,7 +174,7 @@ class VersionGate(Middleware):
         tool = parse_tool_name(message.name)
         caller = await find_caller(self._subjects)
         if isinstance(caller, Refusal):
-            return refused_by_broker(message.name, "", caller.reason.value, caller.detail)
+            return refused_by_broker(message.name, None, caller.reason.value, caller.detail)
         if tool is None or await fastmcp_context.fastmcp.get_tool(tool) is None:
             return unknown_tool(message.name)
         problem = None if nested else second_reading(request)
@@ -186,7 +186,7 @@ class VersionGate(Middleware):
         meta = (request.meta if request is not None else None) or {}
         task = parse_task_name(meta.get(META_TASK))
         if META_TASK in meta and task is None:
-            return refused_by_broker(tool, declaration.version or "", Reason.TASK_UNKNOWN.value, "no such task")
+            return refused_by_broker(tool, declaration.version, Reason.TASK_UNKNOWN.value, "no such task")
         outer = current()
         txn = (
             outer.txn

@@ -45,7 +45,7 @@ from broker_parts import (
 VERSION = "io.github.mayfly-broker/version"
 TASK = "io.github.mayfly-broker/task"
 DATABASE = "https://db.internal"
-POOL = tuple(f"db.t{number:02}" for number in range(60))
+POOL = tuple(f"db.t{number:03}" for number in range(128))
 EXCHANGER = "key-mcp"
 PATIENCE_SECONDS = 10.0
 
@@ -146,6 +146,16 @@ def idp_trust() -> Any:
 KEYS: dict[str, Path] = {}
 
 
+async def until(condition: Callable[[], object], what: str) -> None:
+    """Wait for a condition, with a deadline."""
+    try:
+        async with asyncio.timeout(PATIENCE_SECONDS):
+            while not condition():  # what is waited for happens in another process
+                await asyncio.sleep(0.01)
+    except TimeoutError:
+        raise AssertionError(f"not within {PATIENCE_SECONDS} s: {what}") from None
+
+
 @dataclass
 class Site:
     """One MCP server with its gate, and what its tools did."""
@@ -184,10 +194,8 @@ class Site:
 
     async def recorded(self, kind: str, count: int = 1, **like: Any) -> list[dict[str, Any]]:
         """The records, once there are as many."""
-        async with asyncio.timeout(PATIENCE_SECONDS):
-            while len(found := self.records(kind, **like)) < count:
-                await asyncio.sleep(0.02)
-        return found
+        await until(lambda: len(self.records(kind, **like)) >= count, f"{count} {kind} on record")
+        return self.records(kind, **like)
 
 
 def make_site(broker: BrokerProcess, tool: str, *, gate: VersionGate | None = None, **options: Any) -> Site:
@@ -230,10 +238,8 @@ async def running(app: Any, *, lifespan: str = "on") -> AsyncIterator[str]:
     server.install_signal_handlers = lambda: None  # type: ignore[attr-defined]
     task = asyncio.create_task(server.serve())
     try:
-        async with asyncio.timeout(PATIENCE_SECONDS):
-            while not server.started:
-                assert not task.done(), task
-                await asyncio.sleep(0.005)
+        await until(lambda: server.started or task.done(), "the server has started")
+        assert not task.done(), task
         yield f"http://127.0.0.1:{port}"
     finally:
         server.should_exit = True

@@ -172,3 +172,11 @@ async def test_a_task_that_policy_does_not_allow_is_refused_with_its_reason(site
     assert error.data["reason"] == "task_not_allowed"
     error = await refusal(site, {"query": "q"}, {**PINNED, TASK: "Not A Task"})
     assert error.data["reason"] == "task_unknown"
+
+
+async def test_a_version_of_a_moment_ago_is_known_to_a_gate_that_looked_before(site: Site) -> None:
+    await site.call({"query": "q"}, meta=PINNED)
+    site.broker.wire.command(f"{site.tool}@4", "publish")
+    site.broker.wire.command(f"{site.tool}@4", "canary", principals=["alice"])
+    result = await site.call({"query": "q"}, meta={VERSION: "4"})
+    assert result.structured_content["served"] == "4"

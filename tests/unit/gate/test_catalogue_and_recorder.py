@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from typing import Any
 
 import pytest
@@ -22,6 +22,12 @@ from broker_parts import free_port
 
 TOOL = ToolName("db.query")
 CONTRACT = parse_contract({"name": TOOL, "inputSchema": {"type": "object", "properties": {"a": {"default": 1}}}})
+
+
+async def until(condition: Callable[[], object]) -> None:
+    async with asyncio.timeout(10):
+        while not condition():
+            await asyncio.sleep(0.005)
 
 
 class Stub:
@@ -84,9 +90,7 @@ async def stub() -> AsyncIterator[tuple[Stub, BrokerClient]]:
     made, port = Stub(), free_port()
     server = uvicorn.Server(uvicorn.Config(made, host="127.0.0.1", port=port, log_level="error", lifespan="off"))
     task = asyncio.create_task(server.serve())
-    async with asyncio.timeout(10):
-        while not server.started:
-            await asyncio.sleep(0.005)
+    await until(lambda: server.started)
     client = BrokerClient(f"http://127.0.0.1:{port}", ClientSecret("gate", "secret"), timeout_seconds=2.0)
     yield made, client
     made.hold.set()
@@ -181,9 +185,7 @@ async def test_records_that_wait_go_out_together(stub: tuple[Stub, BrokerClient]
     broker.hold.clear()
     recorder = Recorder(client)
     starts = [asyncio.create_task(recorder.start(facts().record("start"))) for _ in range(40)]
-    async with asyncio.timeout(10):
-        while not broker.requests:
-            await asyncio.sleep(0.005)
+    await until(lambda: broker.requests)
     broker.hold.set()
     await asyncio.gather(*starts)
     sizes = [len(body["records"]) for _, _, body in broker.requests]
