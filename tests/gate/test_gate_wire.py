@@ -8,7 +8,8 @@ from typing import Any
 
 import httpx2
 import pytest
-from broker.domain.contracts.contract import parse_contract, published_form
+from broker.domain.contracts.contract import ContractError, parse_contract, published_form
+from broker.gate.fastmcp_tools import contract_tool
 from gate_parts import TASK, VERSION, Site, gate_for, make_site, members, serving
 from mcp import Client as OfficialClient
 from mcp import MCPError
@@ -273,3 +274,28 @@ async def test_the_official_client_of_either_era_gets_result_code_and_data(site:
             await client.call_tool(site.tool, {"query": "q"}, meta={TASK: "report"})
     assert caught.value.code == -31003
     assert caught.value.data["action"] == "relist"
+
+
+async def test_a_server_that_says_its_address_publishes_whose_tokens_it_takes(gate_broker: Any, tool: str) -> None:
+    gate_broker.wire.serve(f"{tool}@3")
+    made = make_site(gate_broker, tool)
+    made.server.auth = made.gate.auth(base_url="http://127.0.0.1:8430")
+    async with serving(made) as site, httpx2.AsyncClient() as http:
+        refused = await http.post(site.url, content="{}")
+        described = await http.get(site.url.replace("/mcp", "/.well-known/oauth-protected-resource/mcp"))
+    assert refused.status_code == 401
+    challenge = refused.headers["www-authenticate"]
+    assert 'resource_metadata="http://127.0.0.1:8430/.well-known/oauth-protected-resource/mcp"' in challenge
+    said = described.json()
+    assert said["resource"] == "http://127.0.0.1:8430/mcp"
+    assert [server.rstrip("/") for server in said["authorization_servers"]] == ["https://idp.example"]
+
+
+def test_a_contract_that_the_framework_cannot_list_as_published_is_said_at_once() -> None:
+    def run(query: str) -> dict[str, Any]:
+        return {"query": query}
+
+    untitled = {name: value for name, value in members("db.x", "4").items() if name != "title"}
+    with pytest.raises(ContractError, match="title"):
+        contract_tool(run, parse_contract(untitled), version="4")
+    assert contract_tool(run, parse_contract(members("db.x", "4")), version="4").version == "4"
