@@ -3,8 +3,9 @@
 1. Look at the store. Steps in its outbox whose record is missing are written as `recover` records first.
 2. Claimed, by a gen that the log knows, and not behind the log: adopt it.
 3. A gen that the log does not know: another broker's log knows more. Refuse, unless the operator states a reason.
-4. Otherwise (another process, restarted, flushed, restored): write a `gen.claim` record, then claim with a greater gen, a
-   greater seq, and exactly the versions and marks of the log. A newer gen kills every outstanding credential.
+4. Otherwise (another process, restarted, flushed, restored, or a stated reason): write a `gen.claim` record, then claim
+   with a greater gen, a greater seq, and exactly the versions and marks of the log. A newer gen kills every outstanding
+   credential.
 5. The claim compares what it found; if the store moved meanwhile, begin again.
 """
 
@@ -85,7 +86,7 @@ class IncarnationService:
                 "most, so it cannot tell whether it knows every revocation. Start with the audit log that belongs to "
                 "this store, or with --claim-unknown-store REASON"
             )
-        if found.is_claimed and found.gen >= known.gen and found.seq >= known.seq:
+        if found.is_claimed and found.gen == known.gen and found.seq >= known.seq:
             await self._fence.adopt(found)
             return True
         return await self._claim(found, known)
