@@ -90,6 +90,11 @@ class Running:
                     self._reclaim.clear()
                     parts.incarnation.lose()
                 await parts.incarnation.open()
+                doubts = parts.recorder.doubts
+                if doubts:
+                    await parts.incarnation.recover_changes()
+                    await parts.cache.refresh()
+                    parts.recorder.resolve(doubts)
                 await parts.recorder.tend(parts.cache.view.gen)
                 if rounds % RECOVER_EVERY == 0:
                     await parts.incarnation.recover_abandoned()
@@ -98,6 +103,9 @@ class Running:
                 if isinstance(error, StoreUnclaimedError):
                     parts.incarnation.lose()
                 await asyncio.sleep(0.1)  # a store that refuses at once is not asked in a tight loop
+            except Exception:
+                log.exception("tending the broker failed; it goes on")
+                await asyncio.sleep(TEND_SECONDS)
 
     async def stop(self) -> None:
         """Close everything that is open (rule 3)."""

@@ -16,18 +16,23 @@ class Administrators:
         self._clients = clients
         self._store = store
 
-    async def authorize(self, credentials: ClientCredentials | Refusal, power: str) -> AdminTrust | Refusal:
-        """The administrator, if `trust.yaml` gives them this power under `may`."""
+    async def authenticate(self, credentials: ClientCredentials | Refusal) -> AdminTrust | Refusal:
+        """The administrator."""
         found = await self._clients.admin(credentials)
         if isinstance(found, Refusal):
             return found
         admin, assertion = found
         if assertion is not None and not await self._store.take(assertion):
             return replayed()
-        if power not in admin.may:
-            return Refusal(
-                Reason.ADMIN_NOT_PERMITTED,
-                f"{admin.name} may not {power}; trust.yaml says what each administrator may do",
-                where="may",
-            )
         return admin
+
+
+def check_power(admin: AdminTrust, power: str) -> Refusal | None:
+    """Whether `trust.yaml` gives the administrator this power under `may`."""
+    if power in admin.may:
+        return None
+    return Refusal(
+        Reason.ADMIN_NOT_PERMITTED,
+        f"{admin.name} may not {power}; trust.yaml says what each administrator may do",
+        where="may",
+    )

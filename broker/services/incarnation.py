@@ -15,7 +15,7 @@ import asyncio
 import json
 from typing import Final
 
-from broker.domain.audit.records import Claimed, Recovered
+from broker.domain.audit.records import CONTROL, Claimed, Recovered
 from broker.domain.audit.replay import Replayed, replay
 from broker.domain.canonical import JsonError, JsonObject, parse_json_object
 from broker.domain.errors import BrokerError, StoreUnclaimedError, StoreUnknownError
@@ -112,16 +112,23 @@ class IncarnationService:
             return False
         return True
 
+    async def recover_changes(self) -> int:
+        """Write `recover` records for changes and revocations of which nobody knows whether they were made; how many."""
+        return await self._recover(None, abandoned_for=0.0, control_only=True)
+
     async def recover_abandoned(self) -> int:
         """Write `recover` records for steps whose process died before it wrote its own; how many."""
         return await self._recover(None, abandoned_for=ABANDONED_SECONDS)
 
-    async def _recover(self, found: Incarnation | None, *, abandoned_for: float) -> int:
+    async def _recover(self, found: Incarnation | None, *, abandoned_for: float, control_only: bool = False) -> int:
         if found is not None and not found.gen:
             return 0
         pending = [item for item in await self._fence.pending() if item.age_seconds >= abandoned_for]
-        for item in pending:
-            intent = _read_intent(item.intent)
+        intents = [_read_intent(item.intent) for item in pending]
+        if control_only:
+            kept = [at for at, intent in enumerate(intents) if intent.get("type") in CONTROL]
+            pending, intents = [pending[at] for at in kept], [intents[at] for at in kept]
+        for item, intent in zip(pending, intents, strict=True):
             await self._log.append(
                 Recovered(
                     # the id of the record that may be missing: where it is not, this one is not stored

@@ -3,8 +3,9 @@
 1. `append` returns once the record is durable.
 2. A step that the store numbered is *settled* once its record is durable; settled numbers travel with the next store call,
    or by themselves when there is none for a while, and leave the outbox.
-3. A revocation or lifecycle change that took effect but could not be written is kept here and tried again; until it is
-   written, `check_recorded` refuses everything that would mint.
+3. A revocation or lifecycle change that took effect but could not be written is kept here and tried again. One whose
+   answer from the store was lost *may* have taken effect: the outbox will tell. Until all is written, `check_recorded`
+   refuses everything that would mint.
 """
 
 from __future__ import annotations
@@ -27,6 +28,7 @@ class Recorder:
         self._fence = fence
         self._settled: list[tuple[int, int]] = []
         self._unrecorded: list[tuple[Record, int, int]] = []
+        self._doubts = 0
 
     async def append(self, record: Record) -> None:
         """Make a record durable. Raises `AuditUnavailableError`."""
@@ -55,14 +57,27 @@ class Recorder:
         carried, self._settled = self._settled[:limit], self._settled[limit:]
         return [gseq for settled_gen, gseq in carried if settled_gen == gen]
 
+    def doubt(self) -> None:
+        """A change may have taken effect; its answer was lost."""
+        self._doubts += 1
+
+    @property
+    def doubts(self) -> int:
+        """How many changes may have taken effect without a record."""
+        return self._doubts
+
+    def resolve(self, doubts: int) -> None:
+        """So many doubts, the oldest, are resolved: what the outbox held is recorded."""
+        self._doubts -= doubts
+
     def check_recorded(self) -> None:
-        """Raises `UnrecordedError` while a change that took effect is not written down."""
-        if self._unrecorded:
-            raise UnrecordedError(f"{len(self._unrecorded)} change(s) took effect and are not recorded yet")
+        """Raises `UnrecordedError` while a change that took effect, or may have, is not written down."""
+        if not self.is_recorded:
+            raise UnrecordedError("a change took effect, or may have, and is not recorded yet")
 
     @property
     def is_recorded(self) -> bool:
-        return not self._unrecorded
+        return not self._unrecorded and not self._doubts
 
     async def tend(self, gen: int) -> None:
         """Called now and then: write what could not be written, empty the outbox of what is settled in this gen."""

@@ -3,7 +3,8 @@
 1. `publish` takes contract and policy from the loaded policy, never from the request.
 2. The command is judged on the store's present view; if the store has moved when it acts, it is judged anew.
 3. The store acts first: states and revocations in one function. Then the record. A record that cannot be written does not
-   hold up a rollback: the answer says "effective, not recorded", and nothing is minted until it is recorded.
+   hold up a rollback: the answer says "effective, not recorded", and nothing is minted until it is recorded. Nor where the
+   store's answer was lost, so that nobody can tell.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from typing import Final
 
 from broker.domain.audit.records import Revoked, VersionChanged, record_json
 from broker.domain.canonical import JsonObject
-from broker.domain.errors import Reason, Refusal
+from broker.domain.errors import Reason, Refusal, StoreUnavailableError
 from broker.domain.ids import ToolName, Version
 from broker.domain.lifecycle import states
 from broker.domain.lifecycle.rollout import (
@@ -133,15 +134,18 @@ class Versions:
             reason=command.emergency if isinstance(command, Retire) else None,
             contract_members=self.contract_members(records[0]) if change.command is Command.PUBLISH else None,
         )
-        applied = await self._store.change(
-            VersionChange(
-                id=request_id,
-                seq=view.seq,
-                records=records,
-                revokes=change.revokes,
-                intent=spell_intent(_as_json(record)),
-            )
+        wanted = VersionChange(
+            id=request_id,
+            seq=view.seq,
+            records=records,
+            revokes=change.revokes,
+            intent=spell_intent(_as_json(record)),
         )
+        try:
+            applied = await self._store.change(wanted)
+        except StoreUnavailableError:
+            self._recorder.doubt()
+            raise
         if applied is None:
             return None
         try:
@@ -166,7 +170,11 @@ class Versions:
             by=by,
             reason=reason,
         )
-        applied = await self._store.revoke(scopes, id=request_id, intent=spell_intent(_as_json(record)))
+        try:
+            applied = await self._store.revoke(scopes, id=request_id, intent=spell_intent(_as_json(record)))
+        except StoreUnavailableError:
+            self._recorder.doubt()
+            raise
         try:
             await self._recorder.append_effective(
                 replace(record, gen=applied.gen, gseq=applied.gseq, seq=applied.seq),
