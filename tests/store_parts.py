@@ -253,5 +253,5 @@ def every_step(store: RedisStore) -> dict[str, Callable[[], Awaitable[object]]]:
 async def until(condition: Callable[[], bool]) -> None:
     """Wait for a condition, with a deadline."""
     async with asyncio.timeout(PATIENCE_SECONDS):
-        while not condition():  # noqa: ASYNC110
+        while not condition():
             await asyncio.sleep(0)

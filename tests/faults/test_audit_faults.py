@@ -57,7 +57,7 @@ async def log(path: Path, disk: FaultyDisk) -> AsyncIterator[SqliteAuditLog]:
 
 async def until(condition: Callable[[], bool]) -> None:
     async with asyncio.timeout(10):
-        while not condition():  # noqa: ASYNC110  # what is waited for happens in a thread
+        while not condition():  # what is waited for happens in a thread
             await asyncio.sleep(0.005)
 
 

@@ -278,7 +278,7 @@ async def cancel_mid_get(server: StoreProcess, store: RedisStore) -> str:
     sent = store.calls
     doomed = asyncio.create_task(store.view())
     async with asyncio.timeout(PATIENCE_SECONDS):
-        while store.calls == sent:  # noqa: ASYNC110
+        while store.calls == sent:
             await asyncio.sleep(0)
     doomed.cancel()
     issue = an_issue()

@@ -5,14 +5,31 @@ from __future__ import annotations
 import re
 from urllib.parse import unquote_to_bytes
 
+from broker.domain.errors import Refusal
+from broker.http.form import parse_form
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from broker.domain.errors import Refusal
-from broker.http.form import parse_form
-
 PIECES = st.sampled_from(
-    [b"%0A", b"%0D", b"%3D", b"%3d", b"%25", b"%00", b"=", b"\n", b"\r", b" ", b"\t", b"+", b"_", b".", b"a", b"%C3%A9", b"%"]
+    [
+        b"%0A",
+        b"%0D",
+        b"%3D",
+        b"%3d",
+        b"%25",
+        b"%00",
+        b"=",
+        b"\n",
+        b"\r",
+        b" ",
+        b"\t",
+        b"+",
+        b"_",
+        b".",
+        b"a",
+        b"%C3%A9",
+        b"%",
+    ]
 )
 
 

@@ -174,5 +174,5 @@ def test_keys_are_fetched_over_https_or_from_loopback_alone(url: str, fetchable:
 
 async def _until(condition: Callable[[], bool]) -> None:
     async with asyncio.timeout(5):
-        while not condition():  # noqa: ASYNC110  # the condition is the peer's, which knows of no event
+        while not condition():  # the condition is the peer's, which knows of no event
             await asyncio.sleep(0.005)
