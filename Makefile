@@ -26,7 +26,7 @@ serve: $(STAMP) $(TRIAL)/policies/trust.yaml ## A broker with its own store on h
 test: $(STAMP) ## All tests
 	@$(BIN)/python -m pytest
 
-lint: $(STAMP) ## Style, types, layers, deploy files, policy, words
+lint: $(STAMP) $(TRIAL)/policies/trust.yaml ## Style, types, layers, deploy files, policy, words
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
