@@ -174,19 +174,23 @@ class PolicyTree:
         self.write_trust()
 
     def add_tool(
-        self, made: dict[str, Any], *, audience: str, scopes: dict[str, Any], tasks: dict[str, Any], version: str = "1"
+        self, made: dict[str, Any], *, audience: str, scopes: dict[str, Any], tasks: dict[str, Any], versions: int = 1
     ) -> None:
+        """A tool with so many versions, alike but for a word in their description."""
         name = made["name"]
         (self.folder / "contracts" / name).mkdir(exist_ok=True)
-        (self.folder / "contracts" / name / f"{version}.json").write_text(json.dumps(made))
-        value = {
-            "contract": f"contracts/{name}/{version}.json",
-            "digest": parse_contract(made).digest,
-            "scopes": scopes,
-            "tasks": tasks,
-        }
+        known: dict[str, Any] = {}
+        for number in map(str, range(1, versions + 1)):
+            served = {**made, "description": f"{made['description']} Version {number}."}
+            (self.folder / "contracts" / name / f"{number}.json").write_text(json.dumps(served))
+            known[number] = {
+                "contract": f"contracts/{name}/{number}.json",
+                "digest": parse_contract(served).digest,
+                "scopes": scopes,
+                "tasks": tasks,
+            }
         # JSON is YAML
-        file = {"tool": name, "audience": audience, "owners": ["tests"], "versions": {version: value}}
+        file = {"tool": name, "audience": audience, "owners": ["tests"], "versions": known}
         (self.folder / f"{name}.yaml").write_text(json.dumps(file, indent=1))
 
     def write_key(self, name: str, algorithm: str = "ES256") -> None:

@@ -94,4 +94,8 @@ def _read(response: httpx2.Response) -> dict[str, Any]:
     said = value.get("error_description") or f"HTTP {response.status_code}"
     if response.status_code >= 500:
         raise AwayError(f"{said} (request {value.get('request_id', 'unknown')})")
-    raise RefusedError(f"refused, {value.get('reason', value.get('error', response.status_code))}: {said}")
+    more = value.get("data", {}).get("problems", "")
+    raise RefusedError(
+        f"refused, {value.get('reason', value.get('error', response.status_code))}: {said}"
+        + (f"\n\n{more}" if more else "")
+    )

@@ -92,6 +92,7 @@ class Reason(StrEnum):
     SUNSET_NOT_REACHED = "sunset_not_reached"
     NO_VERSION_LEFT = "no_version_left"
     STATE_CONFLICT = "state_conflict"
+    POLICY_INVALID = "policy_invalid"
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,6 +185,7 @@ REASONS: Final[dict[Reason, Wire]] = {
     Reason.SUNSET_NOT_REACHED: Wire("conflict", 409, "the sunset has not been reached"),
     Reason.NO_VERSION_LEFT: Wire("conflict", 409, "no version of the tool would be left to serve"),
     Reason.STATE_CONFLICT: Wire("conflict", 409, "the version changed meanwhile"),
+    Reason.POLICY_INVALID: Wire("conflict", 409, "the policy files are not a lawful policy"),
 }
 
 

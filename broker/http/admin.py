@@ -26,8 +26,11 @@ from broker.domain.lifecycle.rollout import (
     VersionCommand,
 )
 from broker.domain.lifecycle.states import Cohort, VersionRecord, record_json
+from broker.domain.policy.document import AdminTrust
+from broker.domain.policy.located import PolicyInvalidError
 from broker.domain.revocation.request import parse_revocation_scope
 from broker.http.context import Refused, UseCases, credentials_of, request_id_of, settled
+from broker.services.administrators import check_power
 from broker.services.versions import Moved
 
 router = APIRouter(
@@ -87,11 +90,19 @@ def _json(value: Any, *, status: int = 200) -> Response:
     return Response(orjson.dumps(value), status, headers={"cache-control": "no-store"}, media_type="application/json")
 
 
-async def _admin(request: Request, power: str) -> tuple[UseCases, str]:
+async def authenticate(request: Request) -> AdminTrust:
+    """Who asks. Raises `Refused`; nothing else is said to a caller before that, not even what is wrong with a body."""
     use_cases = request.app.state.use_cases
     assert isinstance(use_cases, UseCases)
-    admin = settled(await use_cases.administrators.authorize(credentials_of(request), power))
-    return use_cases, admin.name
+    return settled(await use_cases.administrators.authenticate(credentials_of(request)))
+
+
+async def _admin(request: Request, power: str) -> tuple[UseCases, str]:
+    admin = await authenticate(request)
+    refused = check_power(admin, power)
+    if refused is not None:
+        raise Refused(refused)
+    return request.app.state.use_cases, admin.name
 
 
 def _names(tool: str, version: str) -> tuple[ToolName, Version]:
@@ -191,7 +202,14 @@ async def revoke(request: Request, body: RevocationBody) -> Response:
 @router.post("/policy/reload", summary="Load the policy files again; the last good policy stays if they are not lawful")
 async def reload_policy(request: Request) -> Response:
     use_cases, _ = await _admin(request, "publish")
-    loaded = await use_cases.policies.reload()
+    try:
+        loaded = await use_cases.policies.reload()
+    except PolicyInvalidError as error:
+        count = len(error.problems)
+        said = f"{count} problem{'' if count == 1 else 's'}; the last good policy stays in force"
+        raise Refused(
+            Refusal(Reason.POLICY_INVALID, said, where="policies", data=(("problems", str(error)),))
+        ) from None
     return _json({"policy": loaded.digest, "edited": list(loaded.edited)})
 
 

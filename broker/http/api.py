@@ -66,6 +66,13 @@ def make_api(
 
 async def _on_invalid(request: Request, error: Exception) -> Response:
     assert isinstance(error, RequestValidationError)
+    if request.url.path.startswith("/admin/"):
+        try:
+            await admin.authenticate(request)
+        except Refused as refused:
+            return await on_refused(request, refused)
+        except BrokerError as failure:
+            return await on_failure(request, failure)
     first = error.errors()[0]
     where = "/".join(str(part) for part in first["loc"])
     refusal = Refusal(Reason.COMMAND_MALFORMED, str(first["msg"]), where=where)
