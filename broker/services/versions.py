@@ -29,7 +29,7 @@ from broker.domain.lifecycle.rollout import (
 from broker.domain.lifecycle.states import Command, LifecycleView, VersionRecord
 from broker.domain.revocation.scopes import RevocationScope
 from broker.ports.policy import PolicySource
-from broker.ports.store import VersionChange, VersionStore
+from broker.ports.store import Applied, VersionChange, VersionStore
 from broker.ports.system import Clock, Entropy
 from broker.services.incarnation import spell_intent
 from broker.services.lifecycle_cache import LifecycleCache
@@ -148,14 +148,7 @@ class Versions:
             raise
         if applied is None:
             return None
-        try:
-            await self._recorder.append_effective(
-                replace(record, gen=applied.gen, gseq=applied.gseq, seq=applied.seq),
-                gen=applied.gen,
-                gseq=applied.gseq,
-            )
-        finally:
-            await self._cache.refresh()
+        await self._record(record, applied)
         return Moved(applied.gen, applied.seq, changed=True, records=records, revoked=tuple(change.revokes))
 
     async def revoke(self, scopes: Sequence[RevocationScope], *, by: str, reason: str, request_id: str) -> Moved:
@@ -175,6 +168,11 @@ class Versions:
         except StoreUnavailableError:
             self._recorder.doubt()
             raise
+        await self._record(record, applied)
+        return Moved(applied.gen, applied.seq, changed=True, records=(), revoked=tuple(scopes))
+
+    async def _record(self, record: VersionChanged | Revoked, applied: Applied) -> None:
+        """Write down what took effect, as the store numbered it; then see what the store holds now, recorded or not."""
         try:
             await self._recorder.append_effective(
                 replace(record, gen=applied.gen, gseq=applied.gseq, seq=applied.seq),
@@ -183,7 +181,6 @@ class Versions:
             )
         finally:
             await self._cache.refresh()
-        return Moved(applied.gen, applied.seq, changed=True, records=(), revoked=tuple(scopes))
 
 
 def _as_json(record: VersionChanged | Revoked) -> JsonObject:
