@@ -90,6 +90,8 @@ def _basic(header: str, form: Mapping[str, str]) -> ClientCredentials | Refusal:
 
 def decode_basic(encoded: str) -> tuple[ClientId, str] | None:
     """Identifier and secret in a Basic credential, form-decoded, or None where it holds none."""
+    if len(encoded) % 4:  # which the decoder lets pass where there is padding to spare
+        return None
     try:
         text = base64.b64decode(encoded, validate=True).decode("utf-8")
     except (binascii.Error, UnicodeDecodeError, ValueError):
