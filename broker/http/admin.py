@@ -7,6 +7,7 @@ administrator, used once). `trust.yaml` says what each administrator may do.
 from __future__ import annotations
 
 import datetime
+import json
 from itertools import islice
 from typing import Annotated, Any, Literal
 
@@ -87,7 +88,11 @@ class RevocationBody(BaseModel):
 
 
 def _json(value: Any, *, status: int = 200) -> Response:
-    return Response(orjson.dumps(value), status, headers={"cache-control": "no-store"}, media_type="application/json")
+    try:
+        body = orjson.dumps(value)
+    except TypeError:  # lone surrogates and huge integers, which a record may hold and orjson does not spell
+        body = json.dumps(value, separators=(",", ":"), allow_nan=False).encode("ascii")
+    return Response(body, status, headers={"cache-control": "no-store"}, media_type="application/json")
 
 
 async def authenticate(request: Request) -> AdminTrust:

@@ -13,6 +13,7 @@ from starlette.exceptions import HTTPException
 
 from broker.domain.errors import BrokerError, Reason, Refusal
 from broker.http import admin, public
+from broker.http.bounded import read_bounded, replay, send_no
 from broker.http.context import Refused, UseCases, on_bug, on_failure, on_refused
 from broker.http.metadata import make_metadata
 from broker.http.oauth import OAuthEndpoints
@@ -25,8 +26,17 @@ class Api(FastAPI):
     oauth: OAuthEndpoints
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
-        if scope["type"] == "http" and await self.oauth.answered(scope, receive, send):
-            return
+        if scope["type"] == "http":
+            if await self.oauth.answered(scope, receive, send):
+                return
+            use_cases: UseCases = self.state.use_cases
+            body = await read_bounded(receive, deadline_seconds=use_cases.deadline_seconds)
+            if body is None:
+                return
+            if not isinstance(body, bytes):
+                await send_no(body, send, issuer=use_cases.issuer, request_id=use_cases.entropy.token())
+                return
+            receive = replay(body, receive)
         await super().__call__(scope, receive, send)
 
 
@@ -66,6 +76,13 @@ def make_api(
 
 async def _on_invalid(request: Request, error: Exception) -> Response:
     assert isinstance(error, RequestValidationError)
+    first = error.errors()[0]
+    where = "/".join(str(part) for part in first["loc"])
+    return await _malformed(request, Refusal(Reason.COMMAND_MALFORMED, str(first["msg"]), where=where))
+
+
+async def _malformed(request: Request, refusal: Refusal) -> Response:
+    """What is wrong with a request, said to administrators only where it is one of theirs."""
     if request.url.path.startswith("/admin/"):
         try:
             await admin.authenticate(request)
@@ -73,9 +90,6 @@ async def _on_invalid(request: Request, error: Exception) -> Response:
             return await on_refused(request, refused)
         except BrokerError as failure:
             return await on_failure(request, failure)
-    first = error.errors()[0]
-    where = "/".join(str(part) for part in first["loc"])
-    refusal = Refusal(Reason.COMMAND_MALFORMED, str(first["msg"]), where=where)
     return await on_refused(request, Refused(refusal))
 
 
@@ -91,4 +105,7 @@ async def _on_http(request: Request, error: Exception) -> Response:
         )
         response.headers.update({key.lower(): value for key, value in headers.items()})
         return response
+    if error.status_code == 400:
+        refusal = Refusal(Reason.REQUEST_MALFORMED, "the body cannot be read as JSON", where="body")
+        return await _malformed(request, refusal)
     return Response('{"error":"not_found"}', error.status_code, media_type="application/json")

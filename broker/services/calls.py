@@ -3,7 +3,7 @@
 1. Only an authenticated client with `report` under may; only of tools that `trust.yaml` lets it act for; `client` in the
    record is who reported, whatever the report says.
 2. The whole batch is durable before it is acknowledged. A malformed entry refuses the batch, naming the entry.
-3. Raw arguments are not accepted.
+3. Raw arguments are not accepted. Texts are printable and numbers exact, so that every record can be shown.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from broker.domain.audit.records import Call, Record, ToolCallDenied, ToolCallEnded, ToolCallStarted
-from broker.domain.canonical import JsonObject, JsonValue
+from broker.domain.canonical import MAX_INTEGER, JsonObject, JsonValue
 from broker.domain.errors import Reason, Refusal
 from broker.domain.ids import ToolName, parse_tool_name
 from broker.domain.policy.document import ClientTrust
@@ -92,8 +92,8 @@ class Calls:
             return _malformed("a tool was expected that this client acts for", f"{where}/tool")
         for name in _OWN - {"event", "tool", "duration_us"}:
             value = entry.get(name)
-            if value is not None and not (isinstance(value, str) and len(value) <= MAX_TEXT):
-                return _malformed(f"a string of at most {MAX_TEXT} characters was expected", f"{where}/{name}")
+            if value is not None and not (isinstance(value, str) and len(value) <= MAX_TEXT and value.isprintable()):
+                return _malformed(f"at most {MAX_TEXT} printable characters were expected", f"{where}/{name}")
         call = _call(client, tool, entry)
         identity = self._entropy.token()
         now = self._clock.timestamp()
@@ -106,7 +106,7 @@ class Calls:
                     status not in STATUSES
                     or not isinstance(duration, int)
                     or isinstance(duration, bool)
-                    or duration < 0
+                    or not 0 <= duration <= MAX_INTEGER
                 ):
                     return _malformed(
                         f"status ({', '.join(sorted(STATUSES))}) and duration_us (microseconds) were expected", where

@@ -4,6 +4,7 @@
 2. A secret is compared as its SHA-256, in constant time; an unknown client costs the same comparison.
 3. An assertion: `iss` and `sub` are the client, `aud` is the issuer or the token endpoint alone, it lives at most
    `MAX_ASSERTION_SECONDS`, and its `jti` is used up in the store, in the same step as what it authenticates.
+4. Up to the signature, every assertion is refused with the same words, so that nobody learns who is registered here.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from broker.domain.tokens.client_auth import AssertionText, ClientCredentials, S
 from broker.domain.tokens.verify import Expectation, check_header, verify_claims
 from broker.ports.keys import KeySets
 from broker.ports.policy import PolicySource
-from broker.ports.store import Assertion
+from broker.ports.store import Assertion, CredentialStore
 from broker.ports.system import Clock
 from broker.ports.tokens import TokenReader
 
@@ -74,25 +75,23 @@ class Clients:
         token = self._reader.read_unverified(text.unverified)
         if isinstance(token, Refusal):
             return _invalid(token)
+        refused = check_header(token.header, algorithms=ASSERTION_ALGORITHMS, types=ASSERTION_TYPES)
+        if refused is not None:
+            return _invalid(refused)
         name = ClientId(self._reader.unverified_issuer(token) or "")
-        trust = known.get(name)
-        if trust is None or trust.jwks is None or trust.auth != "private_key_jwt":
-            return _invalid(
-                Refusal(Reason.TOKEN_ISSUER_UNKNOWN, "no client with private_key_jwt has this iss", where="iss")
-            )
         if text.client not in (None, name):
             return _invalid(
                 Refusal(Reason.TOKEN_CLAIM_INVALID, "client_id is not the assertion's iss", where="client_id")
             )
-        refused = check_header(token.header, algorithms=ASSERTION_ALGORITHMS, types=ASSERTION_TYPES)
-        if refused is not None:
-            return _invalid(refused)
+        trust = known.get(name)
+        if trust is None or trust.jwks is None or trust.auth != "private_key_jwt":
+            return _unknown("no client with private_key_jwt has this iss")
         key = await self._keys.find(trust.jwks, kid=token.header.kid, algorithm=token.header.algorithm)
         if isinstance(key, Refusal):
-            return _invalid(key)
+            return _unknown(key.detail)
         claims = self._reader.verify(token, key)
         if isinstance(claims, Refusal):
-            return _invalid(claims)
+            return _unknown(claims.detail)
         leeway = self._policy.current().defaults.leeway_seconds
         verified = verify_claims(
             claims,
@@ -131,6 +130,15 @@ def _check_secret(credentials: Secret, trust: Trust | None) -> tuple[Trust, Asse
     return trust, None
 
 
+def _unknown(why: str) -> Refusal:
+    return Refusal(
+        Reason.CLIENT_ASSERTION_INVALID,
+        "no key of a client with this iss made it; look at iss, kid, alg and at the registered keys",
+        where="client_assertion",
+        why=why,
+    )
+
+
 def _invalid(refusal: Refusal) -> Refusal:
     return Refusal(
         Reason.CLIENT_ASSERTION_INVALID,
@@ -143,6 +151,11 @@ def _invalid(refusal: Refusal) -> Refusal:
 def replayed() -> Refusal:
     """The refusal for an assertion that the store has seen before."""
     return Refusal(Reason.CLIENT_ASSERTION_REPLAYED, "sign a new assertion for each request", where="client_assertion")
+
+
+async def refuse_once(refusal: Refusal, assertion: Assertion | None, store: CredentialStore) -> Refusal:
+    """The refusal, once the assertion that came with it is used up: who finds a refused request must not repeat it."""
+    return refusal if assertion is None or await store.take(assertion) else replayed()
 
 
 def client_name(trust: ClientTrust | AdminTrust) -> ClientId:

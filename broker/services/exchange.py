@@ -7,7 +7,8 @@ Each step is a refusal with its own reason:
 4. lifecycle state         8. one store function, which re-checks state and takes the assertion
 9. the audit record is durable   10. signature   11. answer
 
-Unsigned is unusable, so: no record, no credential. A refusal is written down before it is answered, too.
+Unsigned is unusable, so: no record, no credential. A refusal is written down before it is answered, too, and uses up
+the assertion just as a grant does.
 """
 
 from __future__ import annotations
@@ -40,7 +41,7 @@ from broker.ports.policy import PolicySource
 from broker.ports.store import Assertion, CredentialStore, Issue, Issued, IssueRefused
 from broker.ports.system import Clock, Entropy
 from broker.services.call_facts import CallFacts
-from broker.services.clients import Clients, replayed
+from broker.services.clients import Clients, refuse_once, replayed
 from broker.services.credentials import Credentials
 from broker.services.incarnation import spell_intent
 from broker.services.lifecycle_cache import LifecycleCache
@@ -133,7 +134,15 @@ class Exchange:
     ) -> Granted | Refusal:
         """Exchange. Raises a `BrokerError` where store or log cannot do their part; then nothing was handed out."""
         facts = CallFacts()
-        outcome = await self._exchange(credentials, form, facts, request_id)
+        found = await self._clients.client(credentials)
+        if isinstance(found, Refusal):
+            outcome: Granted | Refusal = found
+        else:
+            client, assertion = found
+            facts.client = client.client_id
+            outcome = await self._exchange(client, assertion, form, facts, request_id)
+            if isinstance(outcome, Refusal) and outcome.reason is not Reason.CLIENT_ASSERTION_REPLAYED:
+                outcome = await refuse_once(outcome, assertion, self._store)
         if isinstance(outcome, Refusal):
             await self.record_refusal(outcome, facts=facts, request_id=request_id)
         return outcome
@@ -152,9 +161,14 @@ class Exchange:
         )
 
     async def _exchange(
-        self, credentials: ClientCredentials | Refusal, form: Mapping[str, str], facts: CallFacts, request_id: str
+        self,
+        client: ClientTrust,
+        assertion: Assertion | None,
+        form: Mapping[str, str],
+        facts: CallFacts,
+        request_id: str,
     ) -> Granted | Refusal:
-        asked = await self._ask(credentials, form, facts)
+        asked = await self._ask(client, assertion, form, facts)
         if isinstance(asked, Refusal):
             return asked
         self._recorder.check_recorded()
@@ -176,14 +190,9 @@ class Exchange:
         raise StoreUnclaimedError("the versions of this tool are changing too fast to decide")
 
     async def _ask(
-        self, credentials: ClientCredentials | Refusal, form: Mapping[str, str], facts: CallFacts
+        self, client: ClientTrust, assertion: Assertion | None, form: Mapping[str, str], facts: CallFacts
     ) -> _Asked | Refusal:
-        """Steps 1–3."""
-        found = await self._clients.client(credentials)
-        if isinstance(found, Refusal):
-            return found
-        client, assertion = found
-        facts.client = client.client_id
+        """Steps 1–3, for a client that has proved who it is."""
         if "exchange" not in client.may or client.resource is None:
             return Refusal(
                 Reason.CLIENT_NOT_PERMITTED,

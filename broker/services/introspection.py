@@ -19,7 +19,7 @@ from broker.domain.tokens.client_auth import ClientCredentials
 from broker.domain.tokens.target import canonical_target
 from broker.ports.policy import PolicySource
 from broker.ports.store import Assertion, CredentialStore, Inquiry, Standing
-from broker.services.clients import Clients, replayed
+from broker.services.clients import Clients, refuse_once, replayed
 from broker.services.credentials import Credentials, KnownCredential
 
 INACTIVE: JsonObject = {"active": False}
@@ -42,13 +42,10 @@ class Introspection:
         if isinstance(found, Refusal):
             return found
         client, assertion = found
-        if "token" not in form:
-            return Refusal(Reason.PARAMETER_MISSING, "expected: the token to introspect", where="token")
         use = form.get("use")
-        if use is not None and parse_transaction(use) is None:
-            return Refusal(
-                Reason.PARAMETER_INVALID, "1–128 letters, digits, `_`, `.`, `:`, `-` were expected", where="use"
-            )
+        malformed = _check_form(form)
+        if malformed is not None:
+            return await refuse_once(malformed, assertion, self._store)
         known = self._credentials.read(form["token"], leeway_seconds=self._policy.current().defaults.leeway_seconds)
         if isinstance(known, Refusal):
             return await self._dead(assertion)
@@ -94,3 +91,11 @@ class Introspection:
                 return replayed()
             case _:
                 return INACTIVE
+
+
+def _check_form(form: Mapping[str, str]) -> Refusal | None:
+    if "token" not in form:
+        return Refusal(Reason.PARAMETER_MISSING, "expected: the token to introspect", where="token")
+    if "use" in form and parse_transaction(form["use"]) is None:
+        return Refusal(Reason.PARAMETER_INVALID, "1–128 letters, digits, `_`, `.`, `:`, `-` were expected", where="use")
+    return None

@@ -14,7 +14,7 @@ from broker.domain.tokens.client_auth import ClientCredentials
 from broker.ports.policy import PolicySource
 from broker.ports.store import CredentialStore, IssueRefused
 from broker.ports.system import Clock
-from broker.services.clients import Clients, replayed
+from broker.services.clients import Clients, refuse_once, replayed
 from broker.services.credentials import Credentials
 from broker.services.recorder import Recorder
 
@@ -48,7 +48,8 @@ class Release:
             return found
         client, assertion = found
         if "token" not in form:
-            return Refusal(Reason.PARAMETER_MISSING, "expected: the token to revoke", where="token")
+            missing = Refusal(Reason.PARAMETER_MISSING, "expected: the token to revoke", where="token")
+            return await refuse_once(missing, assertion, self._store)
         known = self._credentials.read(form["token"], leeway_seconds=self._policy.current().defaults.leeway_seconds)
         own = not isinstance(known, Refusal) and known.credential.client == client.client_id
         if isinstance(known, Refusal) or not own:
