@@ -10,7 +10,7 @@ For each `tools/call`, also those that a tool makes while it runs (DESIGN §7):
    is authenticated by our own verifier.
 2. `admission`: version, arguments, contract pin, exchange.
 3. The start is on record, then exactly the version that was decided on runs, through the middlewares inside this one,
-   with `broker.gate.credential()` in reach.
+   with `broker.gate.credential()` in reach and the caller's own token out of it.
 4. However it ended, the credential is given back and the end recorded, before the answer goes out or at a deadline.
 
 `tools/list` shows each caller one version a tool, the one it is routed to, and nothing that is not served as published.
@@ -59,6 +59,7 @@ from broker.gate.catalogue import Catalogue
 from broker.gate.client_auth import load_client_auth
 from broker.gate.fastmcp_auth import SubjectTokenVerifier, find_caller
 from broker.gate.fastmcp_request import declared_in, routed_chain, second_reading
+from broker.gate.fastmcp_token import token_hidden
 from broker.gate.handoff import current, holding
 from broker.gate.keys import GateKeySets
 from broker.gate.listing import Listing, keep_private
@@ -143,7 +144,7 @@ class VersionGate(Middleware):
     ) -> ToolResult:
         nested = _inside.get()
         if context.message.name in self._ungated:
-            with _marked_inside():
+            with _marked_inside(), token_hidden():
                 return await call_next(context)
         assert context.fastmcp_context is not None  # the framework dispatches no call without one
         server = context.fastmcp_context.fastmcp
@@ -224,7 +225,7 @@ class VersionGate(Middleware):
                 on_record = False
                 raise _wire_error(unavailable(call.tool, error.retry_after_seconds)) from None
             chain = routed_chain(server, self, name=call.tool, arguments=call.arguments, version=record.version)
-            with _marked_inside(), holding(held):
+            with _marked_inside(), token_hidden(), holding(held):
                 result = await chain(context)
             status = "tool_error" if result.is_error else "ok"
             self._remember_round(call, result)

@@ -11,10 +11,10 @@ from typing import Any
 
 from fastmcp.server.auth import AccessToken, TokenVerifier
 from fastmcp.server.auth.auth import TokenVerificationError
-from fastmcp.server.dependencies import get_access_token
 from pydantic import Field
 
 from broker.domain.errors import Reason, Refusal
+from broker.gate.fastmcp_token import calling
 from broker.gate.subject import SubjectVerifier, VerifiedSubject
 
 logger = logging.getLogger("broker.gate")
@@ -56,7 +56,7 @@ class SubjectTokenVerifier(TokenVerifier):
 
 async def find_caller(subjects: SubjectVerifier) -> VerifiedSubject | Refusal:
     """Who makes the request that is being served. A token that another verifier let through is verified here, too."""
-    token = get_access_token()
+    token = calling()
     if token is None:
         return Refusal(Reason.PARAMETER_MISSING, "no caller is authenticated", where="Authorization")
     if isinstance(token, CallerToken) and isinstance(token.verified, VerifiedSubject):

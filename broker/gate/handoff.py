@@ -6,7 +6,7 @@
 
 1. It is there from before the tool's first line until its last, also in threads and tasks that the tool starts.
 2. Outside a gated call, and after its end, asking for it raises: no tool works by accident with somebody else's.
-3. The caller's own token is not here, and nowhere that a tool could forward it from.
+3. The caller's own token is not here, and out of the framework's hands while a tool runs (`fastmcp_token`).
 """
 
 from __future__ import annotations
