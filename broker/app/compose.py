@@ -23,6 +23,7 @@ from broker.services.administrators import Administrators
 from broker.services.calls import Calls
 from broker.services.clients import Clients
 from broker.services.credentials import Credentials
+from broker.services.decision import Decision
 from broker.services.exchange import Exchange
 from broker.services.incarnation import IncarnationService
 from broker.services.introspection import Introspection
@@ -84,7 +85,7 @@ def compose(settings: Settings, store_url: str, trouble: Callable[[BrokerError],
             subjects=Subjects(reader=reader, keys=key_sets, clock=clock),
             credentials=credentials,
             policy=policy,
-            arguments=arguments,
+            decision=Decision(cache=cache, arguments=arguments),
             cache=cache,
             store=store,
             recorder=recorder,

@@ -1,7 +1,7 @@
 """The exchange (DESIGN §3, RFC 8693): a caller's token in, a credential for one tool call out.
 
 Each step is a refusal with its own reason:
-1. client                  5. contract digest
+1. client                  5. contract digest                                          (4–6: `decision.py`)
 2. request form            6. policy: task, principal, arguments; then the target
 3. subject token           7. lifetime
 4. lifecycle state         8. one store function, which re-checks state and takes the assertion
@@ -14,17 +14,14 @@ the assertion just as a grant does.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Final
 
 from broker.domain.audit.arguments import DigestKey
 from broker.domain.audit.records import MintDenied, Minted
 from broker.domain.canonical import JsonObject, JsonValue
 from broker.domain.errors import BrokerError, Reason, Refusal, StoreUnclaimedError
-from broker.domain.lifecycle.choice import choose
-from broker.domain.lifecycle.states import VersionRecord
-from broker.domain.policy.decide import Permit, decide
-from broker.domain.policy.document import ClientTrust, Policy, VersionPolicy
+from broker.domain.policy.document import ClientTrust
 from broker.domain.tokens.claims import (
     MAX_LIFETIME_SECONDS,
     Credential,
@@ -32,10 +29,7 @@ from broker.domain.tokens.claims import (
     spell_claims,
 )
 from broker.domain.tokens.client_auth import ClientCredentials
-from broker.domain.tokens.exchange_request import ExchangeRequest, parse_exchange
-from broker.domain.tokens.subject import Subject
-from broker.domain.tokens.target import check_target
-from broker.ports.arguments import ArgumentMatcher
+from broker.domain.tokens.exchange_request import parse_exchange
 from broker.ports.keys import Signer
 from broker.ports.policy import PolicySource
 from broker.ports.store import Assertion, CredentialStore, Issue, Issued, IssueRefused
@@ -43,6 +37,7 @@ from broker.ports.system import Clock, Entropy
 from broker.services.call_facts import CallFacts
 from broker.services.clients import Clients, refuse_once, replayed
 from broker.services.credentials import Credentials
+from broker.services.decision import Asked, Decided, Decision
 from broker.services.incarnation import spell_intent
 from broker.services.lifecycle_cache import LifecycleCache
 from broker.services.recorder import Recorder
@@ -61,28 +56,6 @@ class Granted:
     expires_in: int
     scope: str
     authorization_details: JsonValue
-
-
-@dataclass(frozen=True, slots=True)
-class _Asked:
-    """What is settled before the lifecycle is looked at."""
-
-    request: ExchangeRequest
-    client: ClientTrust
-    subject: Subject
-    assertion: Assertion | None
-    policy: Policy
-
-
-@dataclass(frozen=True, slots=True)
-class _Decided:
-    """What one look at lifecycle and policy decides."""
-
-    record: VersionRecord
-    version: VersionPolicy
-    permit: Permit
-    gen: int
-    seq: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,7 +79,7 @@ class Exchange:
         subjects: Subjects,
         credentials: Credentials,
         policy: PolicySource,
-        arguments: ArgumentMatcher,
+        decision: Decision,
         cache: LifecycleCache,
         store: CredentialStore,
         recorder: Recorder,
@@ -120,7 +93,7 @@ class Exchange:
         self._subjects = subjects
         self._credentials = credentials
         self._policy = policy
-        self._arguments = arguments
+        self._decision = decision
         self._cache = cache
         self._store = store
         self._recorder = recorder
@@ -173,7 +146,7 @@ class Exchange:
             return asked
         self._recorder.check_recorded()
         for _ in range(LOOKS):
-            decided = self._decide(asked, facts)
+            decided = self._decision.decide(asked, facts)
             if isinstance(decided, Refusal):
                 return decided
             bounds = self._bound(asked, decided, facts)
@@ -191,7 +164,7 @@ class Exchange:
 
     async def _ask(
         self, client: ClientTrust, assertion: Assertion | None, form: Mapping[str, str], facts: CallFacts
-    ) -> _Asked | Refusal:
+    ) -> Asked | Refusal:
         """Steps 1–3, for a client that has proved who it is."""
         if "exchange" not in client.may or client.resource is None:
             return Refusal(
@@ -210,49 +183,9 @@ class Exchange:
         if isinstance(subject, Refusal):
             return subject
         facts.subject = subject
-        return _Asked(request=request, client=client, subject=subject, assertion=assertion, policy=policy)
+        return Asked(request=request, client=client, subject=subject, assertion=assertion, policy=policy)
 
-    def _decide(self, asked: _Asked, facts: CallFacts) -> _Decided | Refusal:
-        """Steps 4–6."""
-        view = self._cache.view
-        detail, subject = asked.request.detail, asked.subject
-        record = choose(view, detail.tool, detail.version, agent=subject.agent, account=subject.account)
-        if isinstance(record, Refusal):
-            return record
-        facts.record = record
-        if detail.contract is not None and detail.contract != record.contract:
-            return Refusal(
-                Reason.CONTRACT_MISMATCH,
-                f"{record.id} was published with contract {record.contract}",
-                where="authorization_details/0/contract",
-            )
-        tool = asked.policy.tools.get(record.tool)
-        version = tool.versions.get(record.version) if tool else None
-        if version is None or version.digest != record.policy or version.contract.digest != record.contract:
-            return Refusal(
-                Reason.POLICY_MISMATCH,
-                f"{record.id} is refused until its published policy is loaded again, or a new version is published",
-                where="authorization_details/0/version",
-                why=f"published policy {record.policy}, loaded {version.digest if version else 'none'}",
-            )
-        permit = decide(
-            version,
-            principal=subject.principal(asked.client.client_id),
-            task=detail.task,
-            arguments=detail.arguments,
-            facts=None if detail.arguments is None else self._arguments.facts(version, detail.arguments),
-            requested=asked.request.scopes,
-            policy=asked.policy,
-        )
-        if isinstance(permit, Refusal):
-            return replace(permit, where=in_request(permit.where))
-        facts.task = permit.task
-        refused = check_target(
-            resource=asked.request.resource, audience=asked.request.audience, registered=permit.audience
-        )
-        return refused or _Decided(record=record, version=version, permit=permit, gen=view.gen, seq=view.seq)
-
-    def _bound(self, asked: _Asked, decided: _Decided, facts: CallFacts) -> _Bounds | Refusal:
+    def _bound(self, asked: Asked, decided: Decided, facts: CallFacts) -> _Bounds | Refusal:
         """Step 7."""
         now = self._clock.now()
         expires_at = min(now + min(decided.permit.ttl_seconds, MAX_LIFETIME_SECONDS), asked.subject.expires_at)
@@ -264,7 +197,7 @@ class Exchange:
         txn = facts.txn = asked.request.detail.txn or self._entropy.token()
         return _Bounds(issued_at=now, expires_at=expires_at, jti=jti, txn=txn)
 
-    async def _issue(self, asked: _Asked, decided: _Decided, bounds: _Bounds, request_id: str) -> Issued | IssueRefused:
+    async def _issue(self, asked: Asked, decided: Decided, bounds: _Bounds, request_id: str) -> Issued | IssueRefused:
         """Step 8."""
         carried = self._recorder.take_settled(decided.gen)
         intent: JsonObject = {
@@ -297,7 +230,7 @@ class Exchange:
             raise
 
     async def _hand_out(
-        self, asked: _Asked, decided: _Decided, bounds: _Bounds, issued: Issued, facts: CallFacts, request_id: str
+        self, asked: Asked, decided: Decided, bounds: _Bounds, issued: Issued, facts: CallFacts, request_id: str
     ) -> Granted:
         """Steps 9–11."""
         permit = decided.permit
@@ -330,7 +263,7 @@ class Exchange:
             authorization_details=claims["authorization_details"],
         )
 
-    def _credential(self, asked: _Asked, decided: _Decided, bounds: _Bounds, issued: Issued) -> Credential:
+    def _credential(self, asked: Asked, decided: Decided, bounds: _Bounds, issued: Issued) -> Credential:
         permit, subject, record = decided.permit, asked.subject, decided.record
         arguments = asked.request.detail.arguments_spelled
         return Credential(
@@ -356,12 +289,3 @@ class Exchange:
             uses=permit.uses,
             arguments_digest=None if arguments is None else digest_of_spelled(bounds.jti, arguments),
         )
-
-
-def in_request(where: str | None) -> str | None:
-    """The place that a decision names, in the request: pointers into the arguments lie in the one detail."""
-    if where is None or not where.startswith(("/", "authorization_details/")):
-        return where
-    if where.startswith("/"):
-        return f"authorization_details/0/arguments{where}"
-    return where.replace("authorization_details/", "authorization_details/0/", 1)
