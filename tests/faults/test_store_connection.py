@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import os
 import random
+import signal
 import time
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
@@ -246,6 +247,7 @@ async def test_a_forked_worker_does_not_share_the_connection(store_server: str) 
         reading, writing = os.pipe()
         child = os.fork()
         if child == 0:  # the parent's loop and sockets are here too; nothing of them may be used
+            signal.alarm(int(PATIENCE_SECONDS))
             try:
                 asyncio.events._set_running_loop(None)
                 loop = asyncio.new_event_loop()
@@ -260,6 +262,38 @@ async def test_a_forked_worker_does_not_share_the_connection(store_server: str) 
         assert os.read(reading, 100) == b"2"
         os.close(reading)
         assert await store.issue(mine) == first
+
+
+def test_a_forked_worker_that_keeps_the_loop_does_not_share_the_connection_either(store_server: str) -> None:
+    loop = asyncio.new_event_loop()
+    store = loop.run_until_complete(claimed_store(store_server, new_tenant()))
+    sockets = _sockets(os.getpid())
+    reading, writing = os.pipe()
+    child = os.fork()
+    if child == 0:
+        signal.alarm(int(PATIENCE_SECONDS))
+        try:
+            answer = loop.run_until_complete(store.issue(an_issue()))
+            fresh = _sockets(os.getpid()) - sockets
+            os.write(writing, b"%d %d" % (answer.gseq if isinstance(answer, Issued) else 0, len(fresh)))
+        finally:
+            os._exit(0)
+    assert os.waitpid(child, 0)[1] == 0
+    assert os.read(reading, 100) == b"1 1"
+    assert loop.run_until_complete(store.issue(an_issue())) == Issued(store.gen, rseq=0, gseq=2)
+    loop.run_until_complete(store.close())
+    loop.run_until_complete(asyncio.sleep(0))
+    loop.close()
+    os.close(reading)
+    os.close(writing)
+
+
+def _sockets(pid: int) -> set[str]:
+    found = set()
+    for fd in os.listdir(f"/proc/{pid}/fd"):
+        with contextlib.suppress(FileNotFoundError):  # the descriptor of the listing itself
+            found.add(os.readlink(f"/proc/{pid}/fd/{fd}"))
+    return {name for name in found if name.startswith("socket:")}
 
 
 def test_a_store_is_good_for_one_event_loop_after_another(store_server: str) -> None:

@@ -2,7 +2,7 @@
 
 The truth is told by `gseq`, the store's own order of steps: a credential numbered before a rollback is dead for ever, and
 none is numbered between a rollback and the canary that follows it. The last test takes the atomic step apart, into look,
-look again, write, and must see credentials escape: so the first one can fail.
+look again, write, has a rollback happen after the first look, and must see credentials escape: so the first one can fail.
 """
 
 from __future__ import annotations
@@ -47,7 +47,17 @@ class Story:
         return [number for number in numbers if any(down < number < up for down, up in windows)]
 
 
-async def play(store: RedisStore, mint: Mint) -> Story:
+async def nothing() -> None:
+    """What else happens before a rollback, or while the version is rolled back."""
+
+
+async def play(
+    store: RedisStore,
+    mint: Mint,
+    *,
+    before: Callable[[], Awaitable[None]] = nothing,
+    meanwhile: Callable[[], Awaitable[None]] = nothing,
+) -> Story:
     story = Story()
 
     async def minter() -> None:
@@ -61,22 +71,26 @@ async def play(store: RedisStore, mint: Mint) -> Story:
                 await asyncio.sleep(0)
 
     async def roller() -> None:
-        for turn in range(ROLLBACKS):
-            wanted = MINTS * (turn + 1) // ROLLBACKS
-            await until(lambda wanted=wanted: len(story.minted) >= wanted)  # type: ignore[misc]
-            down = await store.change(a_rollback(seq=story.seq))
-            assert down is not None
-            refused = story.refused
-            story.seq = down.seq
-            await until(lambda refused=refused: story.refused > refused)  # type: ignore[misc]
-            up = await store.change(a_canary(seq=story.seq))
-            assert up is not None
-            story.rollbacks.append(down.gseq)
-            story.canaries.append(up.gseq)
-            story.seq = up.seq
-        last = len(story.minted) + AT_ONCE
-        await until(lambda: len(story.minted) >= last)
-        story.is_over = True
+        try:
+            for turn in range(ROLLBACKS):
+                wanted = MINTS * (turn + 1) // ROLLBACKS
+                await until(lambda wanted=wanted: len(story.minted) >= wanted)  # type: ignore[misc]
+                await before()
+                down = await store.change(a_rollback(seq=story.seq))
+                assert down is not None
+                refused = story.refused
+                story.seq = down.seq
+                await until(lambda refused=refused: story.refused > refused)  # type: ignore[misc]
+                await meanwhile()
+                up = await store.change(a_canary(seq=story.seq))
+                assert up is not None
+                story.rollbacks.append(down.gseq)
+                story.canaries.append(up.gseq)
+                story.seq = up.seq
+            last = len(story.minted) + AT_ONCE
+            await until(lambda: len(story.minted) >= last)
+        finally:
+            story.is_over = True
 
     await asyncio.gather(roller(), *(minter() for _ in range(AT_ONCE)))
     return story
@@ -111,10 +125,16 @@ async def test_with_the_atomic_step_taken_apart_credentials_escape(store_server:
     keys = tenant_keys(tenant)
     store = await claimed_store(store_server, tenant, call_seconds=10)
     naive = redis_asyncio.Redis.from_url(store_server, max_connections=AT_ONCE)
+    between: list[asyncio.Event] = []  # who has looked, and is slow to go on
+    gone_on: list[str] = []
 
     async def check_then_mint(issue: Issue) -> Issued | IssueRefused:
         if await naive.hget(keys.states, issue.version) not in (b"canary", b"stable"):  # type: ignore[misc]
             return IssueRefused.NOT_MINTABLE
+        is_slow = not between and len(gone_on) < ROLLBACKS
+        if is_slow:
+            between.append(asyncio.Event())
+            await between[0].wait()
         rseq = int(await naive.hget(keys.control, "seq"))  # type: ignore[misc]
         gseq = int(await naive.hincrby(keys.control, "gseq", 1))  # type: ignore[misc]
         jti = raw_jti(issue.jti)
@@ -122,10 +142,21 @@ async def test_with_the_atomic_step_taken_apart_credentials_escape(store_server:
         numbers = b"".join(number.to_bytes(6, "big") for number in (store.gen, rseq, gseq))
         record = b"\x01" + jti + numbers + struct.pack(">II", 0xFFFFFFFF, issue.expires_at)
         await naive.set(keys.credential + jti, record, exat=issue.expires_at)
+        if is_slow:
+            gone_on.append(issue.jti)
         return Issued(store.gen, rseq, gseq)
 
-    story = await play(store, check_then_mint)
-    assert len(story.in_a_window()) > 0
+    async def somebody_has_looked() -> None:
+        await until(lambda: bool(between))
+
+    async def let_the_slow_one_go_on() -> None:
+        wanted = len(gone_on) + 1
+        between[0].set()
+        await until(lambda: len(gone_on) == wanted)
+        between.clear()
+
+    story = await play(store, check_then_mint, before=somebody_has_looked, meanwhile=let_the_slow_one_go_on)
+    assert len(story.in_a_window()) >= ROLLBACKS
     assert len(await escaped(store, story)) > 0
     await naive.aclose()
     await store.close()

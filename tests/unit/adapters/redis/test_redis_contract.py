@@ -10,7 +10,7 @@ from broker.domain.errors import StoreUnclaimedError
 from broker.domain.ids import ClientId, Version, VersionId, version_id
 from broker.domain.lifecycle.states import State
 from broker.domain.revocation.scopes import EVERYTHING, client_scope, version_scope
-from broker.ports.store import Applied, Inquiry, Issued, IssueRefused, Standing
+from broker.ports.store import Applied, Inquiry, Issued, IssueRefused, Standing, VersionChange
 
 from store_parts import (
     TOOL,
@@ -163,7 +163,7 @@ async def test_counting_a_use_does_not_prolong_a_credential(store_server: str, s
     answer = await issued(store, issue)
     await store.inquire(an_inquiry(issue, answer, use="a"))
     async with asyncio.timeout(10):
-        while await store.inquire(an_inquiry(issue, answer)) is Standing.ACTIVE:  # noqa: ASYNC110
+        while await store.inquire(an_inquiry(issue, answer)) is Standing.ACTIVE:
             await asyncio.sleep(0.05)
     assert await store.inquire(an_inquiry(issue, answer)) is Standing.ABSENT
 
@@ -190,6 +190,18 @@ async def test_a_rollback_moves_the_sequence_by_one_and_kills_what_was_minted(an
     assert await any_store.inquire(an_inquiry(other, of_other)) is Standing.ACTIVE
     assert (await any_store.view()).versions[version_id(TOOL, Version("4"))].state is State.ROLLED_BACK
     assert await any_store.marks() == {V4: 1}
+
+
+async def test_a_credential_is_active_only_while_its_own_version_is_mintable(any_store: RedisStore) -> None:
+    issue = an_issue("4")
+    answer = await issued(any_store, issue)
+    unmarked = VersionChange(new_jti(), 0, (version_record("4", State.RETIRED, seq=1),), (), b"{}")
+    assert await any_store.change(unmarked) is not None
+    assert await any_store.inquire(an_inquiry(issue, answer)) is Standing.REVOKED
+    other = an_issue("3", seq=1)
+    of_other = await issued(any_store, other)
+    asked = Inquiry(other.jti, of_other.gen, of_other.rseq, VersionId("db.query@unknown"), (EVERYTHING,))
+    assert await any_store.inquire(asked) is Standing.REVOKED
 
 
 async def test_a_new_canary_revives_no_old_credential(any_store: RedisStore) -> None:
@@ -221,7 +233,7 @@ async def test_a_repeated_change_acts_once_even_though_the_sequence_moved_on(any
 
 async def test_a_record_of_another_sequence_than_its_change_is_a_mistake(any_store: RedisStore) -> None:
     with pytest.raises(ValueError):
-        await any_store.change(a_rollback(seq=7).__class__("i", 0, (version_record("4", State.CANARY),), (), b"{}"))
+        await any_store.change(VersionChange("i", 0, (version_record("4", State.CANARY),), (), b"{}"))
 
 
 async def test_a_revocation_needs_no_view_and_acts_once(any_store: RedisStore) -> None:
@@ -314,8 +326,9 @@ async def test_of_two_brokers_that_claim_one_wins_and_the_other_looks_again(any_
     one, two = RedisStore(any_server, tenant), RedisStore(any_server, tenant)
     found = await one.inspect()
     await one.claim(found, content(version_record("3", State.STABLE), gen=1_000))
-    with pytest.raises(StoreUnclaimedError):
-        await two.claim(found, content(gen=1_000))
+    for gen in (1_000, 2_000):
+        with pytest.raises(StoreUnclaimedError):
+            await two.claim(found, content(gen=gen))
     with pytest.raises(StoreUnclaimedError):
         await two.view()
     await two.adopt(await two.inspect())
