@@ -1,7 +1,8 @@
 """What was verified once, by the SHA-256 of the token: a signature does not change, so it is not checked again.
 
 1. Only the signature is remembered. Times, trust, keys and whether a credential is active are looked at each time.
-2. The token itself is not kept. At most `KEPT` are remembered, the oldest goes first.
+2. The token itself is not kept. At most `KEPT` are remembered, of at most `KEPT_CHARACTERS` together, since what a token
+   says is kept with it; the oldest goes first.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from collections import OrderedDict
 from typing import Final, Generic, TypeVar
 
 KEPT: Final = 16_384
+KEPT_CHARACTERS: Final = 16_777_216
 What = TypeVar("What")
 
 
@@ -18,21 +20,26 @@ class Remembered(Generic[What]):
     """A bounded memory of tokens."""
 
     def __init__(self) -> None:
-        self._known: OrderedDict[bytes, What] = OrderedDict()
+        self._known: OrderedDict[bytes, tuple[What, int]] = OrderedDict()
+        self._characters = 0
 
     def get(self, token: str) -> What | None:
         """What is remembered of a token."""
-        return self._known.get(_name_of(token))
+        found = self._known.get(_name_of(token))
+        return None if found is None else found[0]
 
     def keep(self, token: str, what: What) -> None:
         """Remember something of a token."""
-        self._known[_name_of(token)] = what
-        if len(self._known) > KEPT:
-            self._known.popitem(last=False)
+        self.drop(token)
+        self._known[_name_of(token)] = (what, len(token))
+        self._characters += len(token)
+        while len(self._known) > KEPT or self._characters > KEPT_CHARACTERS:
+            self._characters -= self._known.popitem(last=False)[1][1]
 
     def drop(self, token: str) -> None:
         """Forget a token."""
-        self._known.pop(_name_of(token), None)
+        dropped = self._known.pop(_name_of(token), None)
+        self._characters -= 0 if dropped is None else dropped[1]
 
 
 def _name_of(token: str) -> bytes:

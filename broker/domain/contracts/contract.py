@@ -4,11 +4,12 @@
    absent member is absent, not null. `_meta`, `icons` and everything else stand outside.
 2. Digest: SHA-256 over the RFC 8785 spelling of exactly those members. The description is inside on purpose.
 3. What a listing adds to a published contract is undone by `published_form` before hashing: the deprecation notice
-   (always the last paragraph, `[Deprecated] …`) and an own name such as `db.query_v2`.
+   (always the last paragraph, `[Deprecated] …`, of one line) and an own name such as `db.query_v2`.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
@@ -19,6 +20,7 @@ from broker.domain.ids import Digest, ToolName, parse_tool_name
 
 MEMBERS: Final = ("name", "title", "description", "inputSchema", "outputSchema", "annotations")
 NOTICE: Final = "\n\n[Deprecated] "
+_BREAK: Final = re.compile(r"[\n\r\v\f\x85\u2028\u2029]")
 META_PREFIX: Final = "io.github.mayfly-broker/"
 META_TOOL: Final = META_PREFIX + "tool"
 META_VERSION: Final = META_PREFIX + "version"
@@ -78,10 +80,12 @@ def published_form(listed: Mapping[str, object]) -> JsonObject:
         members["name"] = meta[META_TOOL]
     description = members.get("description")
     if isinstance(description, str):
-        if description.startswith(NOTICE.lstrip("\n")):
-            del members["description"]
-        elif NOTICE in description:
-            members["description"] = description.rpartition(NOTICE)[0]
+        before, found, notice = f"\n\n{description}".rpartition(NOTICE)
+        if found and not _BREAK.search(notice):  # more than a line is more than a notice: it counts
+            if before:
+                members["description"] = before.removeprefix("\n\n")
+            else:
+                del members["description"]
     return members  # type: ignore[return-value]  # what came over the wire as JSON is JSON
 
 

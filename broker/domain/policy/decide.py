@@ -251,11 +251,16 @@ def _with_arguments(
 
 
 def _values_at(arguments: JsonObject, pointer: str) -> Iterator[JsonValue]:
-    """What stands at a pointer: nothing where it is absent or null, each member where it is a list."""
+    """What stands at a pointer: nothing where it is absent or null, each member where it is a list.
+
+    Something on the way that is no object stands for what is in it: it is no place, so it is judged as one.
+    """
     level: JsonValue = arguments
     for step in pointer.split("/")[1:]:
         name = step.replace("~1", "/").replace("~0", "~")
-        if not isinstance(level, dict) or name not in level:
+        if not isinstance(level, dict):
+            break
+        if name not in level:
             return
         level = level[name]
     pending = [level]

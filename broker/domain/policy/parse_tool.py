@@ -6,8 +6,8 @@ Beyond the form, each departure a problem at its place:
 2. The contract file exists, is JSON with one reading and a contract of this tool; `digest` is its digest.
 3. An argument points at a property of the contract. Only path, url and host have roots, and every root has a normal
    form. A default of the contract lies under the roots. `enforced_by` names scopes of the version.
-4. A scope is a token or a template whose placeholders are properties that hold text or whole numbers. What
-   `needed_when` names is a property of the contract.
+4. A scope is a token or a template whose placeholders are properties that hold text or whole numbers, and that cannot
+   spell another scope of the version. What `needed_when` names is a property of the contract.
 5. A task grants scopes of the version, for at most `max_ttl`, to clients and by claims that `trust.yaml` knows.
 6. `replaces` names another version of the file.
 """
@@ -35,7 +35,7 @@ from broker.domain.policy.located import Located, Problems, plain
 from broker.domain.policy.parse_trust import Trust, parse_duration
 from broker.domain.policy.roots import normalise_root, within
 from broker.domain.policy.shape import conform
-from broker.domain.policy.templates import parse_template
+from broker.domain.policy.templates import could_spell, parse_template
 
 
 def parse_tool(root: Located, *, trust: Trust, contracts: Mapping[str, bytes], problems: Problems) -> ToolPolicy | None:
@@ -169,10 +169,12 @@ class _Reader:
         place = version.entries()["scopes"].value.entries()[template].key
         placeholders = parse_template(template)
         if placeholders is None:
-            message = (
-                "neither a scope token nor a template: text first, text between placeholders, no `*` or stray braces"
-            )
+            message = "neither a scope token nor a template: placeholders stand between colons, no `*` or stray braces"
             self._problems.report(place, "scope.template", message, mend='write it like "files:read:{/path}"')
+        for scope in version.entries()["scopes"].value.entries():
+            if placeholders and parse_template(scope) == () and could_spell(template, scope):
+                message = f"an argument could spell the scope {scope} with it"
+                self._problems.report(place, "scope.template", message, mend='set it apart, like "db:table:{/table}"')
         for pointer in placeholders or ():
             found = property_at(schema, pointer) if schema is not None else {}
             if found is None:

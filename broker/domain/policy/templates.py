@@ -1,7 +1,9 @@
 """Scope templates: a scope whose text names the value of an argument.
 
 1. A template is scope token text in which `{/pointer}` stands for the argument at that JSON pointer.
-2. Two placeholders have text between them, or one value could take the place of the other.
+2. A placeholder stands between colons, or between a colon and the end: no value holds one, so none can take the place of
+   another or of text that follows. A template whose values could spell a plain scope of the same version
+   (`db:{/table}` beside `db:write`) is refused with it (`could_spell`).
 3. A value that goes into a scope holds no character that a scope, or somebody who reads one, could take for structure:
    no `:`, `*` or `%`, no `/` unless it is a path, nothing outside RFC 6749 §3.3. It is never empty.
 """
@@ -26,9 +28,20 @@ def parse_template(template: str) -> tuple[str, ...] | None:
     literals, pointers = parts[0::2], tuple(parts[1::2])
     if not all(_LITERAL.fullmatch(literal) for literal in literals):
         return None
-    if any(not literal for literal in literals[1:-1]) or not literals[0]:
+    if pointers and not _are_set_apart(literals):
         return None
     return pointers if pointers or parse_scope(template) else None
+
+
+def _are_set_apart(literals: list[str]) -> bool:
+    before, after = literals[:-1], literals[1:]
+    return all(text.endswith(":") for text in before) and all(text.startswith(":") for text in after if text)
+
+
+def could_spell(template: str, scope: str) -> bool:
+    """Whether some values make the template the very text of a plain scope."""
+    parts = [re.escape(part) for part in _PLACEHOLDER.split(template)[0::2]]
+    return len(parts) > 1 and re.fullmatch("[^:]+".join(parts), scope) is not None
 
 
 def safe_value(kind: str | None, value: str) -> bool:

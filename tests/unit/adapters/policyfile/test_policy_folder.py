@@ -186,6 +186,12 @@ def test_a_tool_file_that_is_wrong_is_refused(tree, old, new, rule, says):
         ('"files:read:{/path}": #', '"{/path}": #', "scope.template"),
         ('"files:read:{/path}": #', '"files:{/path}{/path}": #', "scope.template"),
         ('"files:read:{/path}": #', '"files:read:*": #', "scope.template"),
+        ('"files:read:{/path}": #', '"files:read:{/path}-x": #', "scope.template"),
+        (
+            '"files:read:{/path}": #',
+            '"files:read:all": {needed_when: true}\n      "files:read:{/path}": #',
+            "scope.template",
+        ),
         ("within: [/srv/reports]", "within: [srv/reports]", "argument.root"),
         ("within: [/srv/reports]", "within: [/srv/../etc]", "argument.root"),
         ("within: [/srv/reports]", "within: []", "field.value"),
