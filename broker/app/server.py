@@ -17,6 +17,7 @@ from typing import Final
 
 import uvicorn
 
+from broker.app.connections import BoundedConnection
 from broker.app.running import Running, tended
 from broker.app.settings import LOOPBACK, Settings
 from broker.domain.errors import BrokerError, ConfigurationError
@@ -65,7 +66,8 @@ async def _serve(settings: Settings) -> None:
                 proxy_headers=False,  # no decision looks at a peer address
                 date_header=True,
                 timeout_graceful_shutdown=settings.drain_seconds,
-                h11_max_incomplete_event_size=65_536,
+                http=BoundedConnection,
+                ws="none",
             )
         )
         loop = asyncio.get_running_loop()

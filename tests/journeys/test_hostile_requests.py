@@ -167,3 +167,66 @@ def test_a_reference_page_is_found_with_and_without_its_ending(broker: BrokerPro
     assert [page.status_code for page in pages] == [200, 200]
     assert pages[0].text == pages[1].text
     assert pages[0].headers["content-type"] == "text/plain; charset=utf-8"
+
+
+GET = b"GET /healthz HTTP/1.1\r\nHost: x\r\n"
+
+
+def hung_up(broker: BrokerProcess, first: bytes, more: bytes) -> float:
+    """Send more and more until the broker hangs up; how long that took."""
+    began = time.monotonic()
+    with socket.create_connection(("127.0.0.1", broker.port), timeout=20) as peer:
+        try:
+            peer.sendall(first)
+            while time.monotonic() - began < 20:
+                peer.sendall(more)
+        except OSError:
+            return time.monotonic() - began
+    raise AssertionError("the broker goes on listening")
+
+
+@pytest.mark.parametrize(
+    ("first", "more"),
+    [
+        (GET + b"X: ", b"a" * 100_000),
+        (GET, b"X: a\r\n" * 10_000),
+        (b"GET /", b"a" * 100_000),
+        (b"POST /token HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n0\r\nX: ", b"a" * 100_000),
+        (b"POST /token HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n1;x=", b"a" * 100_000),
+    ],
+    ids=["one header", "many headers", "address", "trailers", "chunk extension"],
+)
+def test_a_head_without_an_end_is_hung_up_on_while_it_is_small(
+    broker: BrokerProcess, first: bytes, more: bytes
+) -> None:
+    before = resident_bytes(broker)
+    assert hung_up(broker, first, more) < 2
+    assert resident_bytes(broker) - before < 16_000_000
+
+
+@pytest.mark.parametrize("first", [b"", GET, GET + b"\r\n" + GET], ids=["nothing", "half", "half of a second"])
+def test_a_head_that_does_not_come_is_not_waited_for(broker: BrokerProcess, first: bytes) -> None:
+    with socket.create_connection(("127.0.0.1", broker.port), timeout=10) as peer:
+        peer.sendall(first)
+        answer = b""
+        try:
+            while part := peer.recv(65_536):
+                answer += part
+        except ConnectionResetError:
+            pass
+        assert answer.count(b"HTTP/1.1 200") == first.count(b"\r\n\r\n")
+
+
+def test_long_tokens_and_quick_successions_are_taken(broker: BrokerProcess) -> None:
+    """What a proxy in front may add, and requests sent one after the other without waiting."""
+    assert broker.wire.http.get("/healthz", headers={"x-long": "a" * 60_000}).status_code == 200
+    body = b"token=" + b"a" * 100_000
+    post = b"POST /introspect HTTP/1.1\r\nHost: x\r\nContent-Type: application/x-www-form-urlencoded\r\n"
+    post += b"Content-Length: %d\r\n\r\n" % len(body) + body
+    with socket.create_connection(("127.0.0.1", broker.port), timeout=10) as peer:
+        peer.sendall(post * 20)
+        answer = b""
+        while answer.count(b"HTTP/1.1 401") < 20:
+            part = peer.recv(1_000_000)
+            assert part, answer
+            answer += part

@@ -1,0 +1,66 @@
+"""Connections of strangers: what one may send beside bodies, and how long it may take over a head.
+
+1. Request line, headers, trailers and chunk marks of one request are at most `MAX_HEAD_BYTES` together, give or take what
+   one read brings. uvicorn bounds them in its slower parser only, and pays for a long one with the square of its length.
+2. A head is there `HEAD_SECONDS` after its first byte, the first one of a connection that long after it was opened.
+3. Who goes beyond that is hung up on; there is no request yet that could be answered.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Final
+
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+
+MAX_HEAD_BYTES: Final = 131_072
+HEAD_SECONDS: Final = 5.0
+
+
+class BoundedConnection(HttpToolsProtocol):
+    """For `uvicorn.Config(http=…)`."""
+
+    _beside_bodies = 0
+    _patience: asyncio.TimerHandle | None = None
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        super().connection_made(transport)
+        self._await_head()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._be_patient()
+        super().connection_lost(exc)
+
+    def data_received(self, data: bytes) -> None:
+        self._beside_bodies += len(data)
+        super().data_received(data)
+        if self._beside_bodies > MAX_HEAD_BYTES:
+            self._hang_up()
+
+    def on_message_begin(self) -> None:
+        self._beside_bodies = 0
+        self._await_head()
+        super().on_message_begin()
+
+    def on_headers_complete(self) -> None:
+        self._be_patient()
+        super().on_headers_complete()
+
+    def on_body(self, body: bytes) -> None:
+        self._beside_bodies -= len(body)
+        super().on_body(body)
+
+    def _await_head(self) -> None:
+        self._be_patient()
+        self._patience = self.loop.call_later(HEAD_SECONDS, self._hang_up)
+
+    def _be_patient(self) -> None:
+        if self._patience is not None:
+            self._patience.cancel()
+            self._patience = None
+
+    def _hang_up(self) -> None:
+        self._be_patient()
+        if not self.transport.is_closing():
+            self.logger.debug("hung up on a connection whose head is too long or does not come")
+            self.transport.abort()
