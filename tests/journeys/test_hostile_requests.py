@@ -113,6 +113,15 @@ def test_records_are_shown_whatever_an_issuer_put_into_a_claim(broker: BrokerPro
     assert "odd-claim" in {record.get("txn") for record in answer.json()["records"]}
 
 
+def test_a_name_as_long_as_a_request_is_refused_and_on_record_like_any_other(broker: BrokerProcess) -> None:
+    named = detail(arguments={"k" * 60_000: 1}, txn="long-name")
+    form = exchange_form(authorization_details=named)
+    assert broker.wire.post("/token", form, "svc").json()["reason"] == "arguments_invalid"
+    assert [record["reason"] for record in read_log(broker) if record.get("txn") == "long-name"] == [
+        "arguments_invalid"
+    ]
+
+
 def resident_bytes(broker: BrokerProcess) -> int:
     return int(Path(f"/proc/{broker.pid}/statm").read_text().split()[1]) * 4_096
 

@@ -4,7 +4,9 @@
    (RFC 6901).
 2. Its digest is HMAC-SHA-256 over the pointer, a zero byte and the value's RFC 8785 spelling, numbers and booleans
    included, under a versioned key: `hk1:<32 hex>`, the first 16 bytes.
-3. More than `MAX_LEAVES` leaves are not named one by one: the rest is one digest under the name `…`.
+3. A pointer that is longer than `MAX_POINTER_CHARACTERS`, or not plain ASCII, is somebody's text and no name: a digest of it
+   stands in its place, after `…`. So a record keeps its size, whatever a caller makes up.
+4. More than `MAX_LEAVES` leaves are not named one by one: the rest is one digest under the name `…`.
 """
 
 from __future__ import annotations
@@ -18,6 +20,7 @@ from typing import Final
 from broker.domain.canonical import JsonObject, JsonValue, canonical_json
 
 MAX_LEAVES: Final = 64
+MAX_POINTER_CHARACTERS: Final = 96
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,10 +34,16 @@ class DigestKey:
 def digest_arguments(arguments: JsonObject, *, key: DigestKey) -> dict[str, str]:
     """Pointer → `hk<version>:<hex>` for every leaf of the arguments."""
     leaves = list(_leaves(arguments, ""))
-    made = {pointer: _digest(pointer, value, key) for pointer, value in leaves[:MAX_LEAVES]}
+    made = {_name(pointer, key): _digest(pointer, value, key) for pointer, value in leaves[:MAX_LEAVES]}
     if len(leaves) > MAX_LEAVES:
         made["…"] = _digest("…", [[pointer, value] for pointer, value in leaves[MAX_LEAVES:]], key)
     return made
+
+
+def _name(pointer: str, key: DigestKey) -> str:
+    if len(pointer) <= MAX_POINTER_CHARACTERS and pointer.isascii() and pointer.isprintable():
+        return pointer
+    return "…" + _digest(pointer, None, key)
 
 
 def _leaves(value: JsonValue, pointer: str) -> Iterator[tuple[str, JsonValue]]:

@@ -7,7 +7,7 @@ from typing import Any, get_args
 
 import pytest
 from broker.domain.audit import records
-from broker.domain.audit.arguments import MAX_LEAVES, DigestKey, digest_arguments
+from broker.domain.audit.arguments import MAX_LEAVES, MAX_POINTER_CHARACTERS, DigestKey, digest_arguments
 from broker.domain.audit.records import CONTROL, Call, Record, record_json
 
 CALL = Call(
@@ -177,3 +177,16 @@ def test_arguments_that_are_empty_have_one_digest() -> None:
 
 def test_a_key_does_not_show_its_secret() -> None:
     assert "secret'" not in repr(KEY)
+
+
+@pytest.mark.parametrize("name", ["k" * 60_000, "k" * MAX_POINTER_CHARACTERS, "é", "a\x00", "\ud800", "a\n"])
+def test_a_name_that_a_caller_made_up_does_not_stand_in_a_record(name):
+    made = digest_arguments({"map": {name: 1}}, key=KEY)
+    assert [len(pointer) for pointer in made] == [37]
+    assert made != digest_arguments({"map": {name + "x": 1}}, key=KEY)
+    assert made.keys().isdisjoint(digest_arguments({"map": {name: 1}}, key=DigestKey(1, b"another")))
+
+
+def test_a_plain_name_stands_in_a_record():
+    name = "k" * (MAX_POINTER_CHARACTERS - 1)
+    assert digest_arguments({name: 1}, key=KEY).keys() == {f"/{name}"}
