@@ -30,16 +30,21 @@ class Remembered(Generic[What]):
 
     def keep(self, token: str, what: What) -> None:
         """Remember something of a token."""
-        self.drop(token)
-        self._known[_name_of(token)] = (what, len(token))
+        name = _name_of(token)
+        self._drop(name)
+        self._known[name] = (what, len(token))
         self._characters += len(token)
         while len(self._known) > KEPT or self._characters > KEPT_CHARACTERS:
             self._characters -= self._known.popitem(last=False)[1][1]
 
     def drop(self, token: str) -> None:
         """Forget a token."""
-        dropped = self._known.pop(_name_of(token), None)
-        self._characters -= 0 if dropped is None else dropped[1]
+        self._drop(_name_of(token))
+
+    def _drop(self, name: bytes) -> None:
+        dropped = self._known.pop(name, None)
+        if dropped is not None:
+            self._characters -= dropped[1]
 
 
 def _name_of(token: str) -> bytes:
