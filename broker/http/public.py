@@ -7,6 +7,7 @@ from typing import Any
 
 import orjson
 from fastapi import APIRouter, Request, Response
+from fastapi.responses import PlainTextResponse
 
 from broker.domain.canonical import JsonError, parse_json_object
 from broker.domain.errors import Reason, Refusal
@@ -121,7 +122,12 @@ async def report_calls(request: Request) -> Response:
     return Response(status_code=204)
 
 
-@router.get("/docs/{page}", summary="Reference pages", responses={404: {"description": "No such page"}})
+@router.get(
+    "/docs/{page}",
+    summary="Reference pages",
+    response_class=PlainTextResponse,
+    responses={404: {"description": "No such page", "content": {"text/plain": {"schema": {"type": "string"}}}}},
+)
 async def page(page: str) -> Response:
     name = page.removesuffix(".md")
     # looked for among the pages that there are, so that a caller's text never becomes a path
