@@ -31,6 +31,7 @@ from broker.services.lifecycle_cache import LifecycleCache
 from broker.services.policies import Policies
 from broker.services.readiness import Readiness
 from broker.services.recorder import Recorder
+from broker.services.refusals import Refusals
 from broker.services.release import Release
 from broker.services.subjects import Subjects
 from broker.services.versions import Versions
@@ -103,6 +104,7 @@ def compose(settings: Settings, store_url: str, trouble: Callable[[BrokerError],
         administrators=Administrators(clients=clients, store=store),
         policies=policies,
         readiness=readiness,
+        refusals=Refusals(recorder=recorder, clock=clock),
         policy=policy,
         signer=keys,
         audit=audit,

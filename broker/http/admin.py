@@ -99,7 +99,9 @@ async def authenticate(request: Request) -> AdminTrust:
     """Who asks. Raises `Refused`; nothing else is said to a caller before that, not even what is wrong with a body."""
     use_cases = request.app.state.use_cases
     assert isinstance(use_cases, UseCases)
-    return settled(await use_cases.administrators.authenticate(credentials_of(request)))
+    admin = settled(await use_cases.administrators.authenticate(credentials_of(request)))
+    request.state.by = admin.name
+    return admin
 
 
 async def _admin(request: Request, power: str) -> tuple[UseCases, str]:

@@ -61,6 +61,7 @@ def make_api(
         exchange=use_cases.exchange,
         introspection=use_cases.introspection,
         release=use_cases.release,
+        refusals=use_cases.refusals,
         entropy=use_cases.entropy,
         deadline_seconds=use_cases.deadline_seconds,
         trouble=use_cases.trouble,

@@ -10,6 +10,8 @@ from typing import Final, TypeVar
 from fastapi import Request, Response
 
 from broker.domain.errors import BrokerError, Refusal
+from broker.domain.ids import parse_tool_name, parse_version
+from broker.domain.lifecycle.states import Command
 from broker.domain.tokens.client_auth import ClientCredentials, parse_header_credentials
 from broker.http.errors import Headers, render_bug, render_failure, render_refusal
 from broker.ports.audit import AuditLog
@@ -22,11 +24,13 @@ from broker.services.exchange import Exchange
 from broker.services.introspection import Introspection
 from broker.services.policies import Policies
 from broker.services.readiness import Readiness
+from broker.services.refusals import Attempt, Refusals
 from broker.services.release import Release
 from broker.services.versions import Versions
 
 log: Final = logging.getLogger("broker.http")
 Outcome = TypeVar("Outcome")
+_RECORDED: Final = ("/admin/", "/tools/", "/calls")
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +46,7 @@ class UseCases:
     administrators: Administrators
     policies: Policies
     readiness: Readiness
+    refusals: Refusals
     policy: PolicySource
     signer: Signer
     audit: AuditLog
@@ -84,8 +89,26 @@ def _response(status: int, headers: Headers, body: bytes) -> Response:
 
 async def on_refused(request: Request, error: Exception) -> Response:
     assert isinstance(error, Refused)
-    issuer = request.app.state.use_cases.issuer
-    return _response(*render_refusal(error.refusal, issuer=issuer, request_id=request_id_of(request)))
+    use_cases: UseCases = request.app.state.use_cases
+    request_id = request_id_of(request)
+    if request.url.path.startswith(_RECORDED):
+        try:
+            await use_cases.refusals.record(error.refusal, _attempt(request), request_id=request_id)
+        except BrokerError as failure:
+            return await on_failure(request, failure)
+    return _response(*render_refusal(error.refusal, issuer=use_cases.issuer, request_id=request_id))
+
+
+def _attempt(request: Request) -> Attempt:
+    route, names = request.scope.get("route"), request.path_params
+    command = names.get("command")
+    return Attempt(
+        endpoint=f"{request.method[:16]} {getattr(route, 'path', '(no such path)')}",
+        by=getattr(request.state, "by", None),
+        tool=parse_tool_name(names.get("tool")),
+        version=parse_version(names.get("version")),
+        command=command if command in tuple(Command) else None,
+    )
 
 
 async def on_failure(request: Request, error: Exception) -> Response:

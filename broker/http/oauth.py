@@ -20,6 +20,7 @@ from broker.http.form import Scope, check_form_request, header_values, parse_for
 from broker.ports.system import Entropy
 from broker.services.exchange import Exchange
 from broker.services.introspection import Introspection
+from broker.services.refusals import Attempt, Refusals
 from broker.services.release import Release
 
 log: Final = logging.getLogger("broker.http")
@@ -42,6 +43,7 @@ class OAuthEndpoints:
         exchange: Exchange,
         introspection: Introspection,
         release: Release,
+        refusals: Refusals,
         entropy: Entropy,
         deadline_seconds: float,
         trouble: Trouble,
@@ -50,6 +52,7 @@ class OAuthEndpoints:
         self._exchange = exchange
         self._introspection = introspection
         self._release = release
+        self._refusals = refusals
         self._entropy = entropy
         self._deadline_seconds = deadline_seconds
         self._trouble = trouble
@@ -77,6 +80,8 @@ class OAuthEndpoints:
         try:
             async with asyncio.timeout(self._deadline_seconds):
                 outcome = await self._read_and_run(operation, scope, receive, request_id)
+                if isinstance(outcome, Refusal) and operation != self._token:
+                    await self._refusals.record(outcome, Attempt(f"POST {scope['path']}"), request_id=request_id)
         except TimeoutError:
             return render_failure(DeadlineError(), issuer=self._issuer, request_id=request_id)
         except BrokerError as error:

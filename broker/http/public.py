@@ -73,6 +73,7 @@ _AUTHENTICATED: dict[int | str, dict[str, Any]] = {
 async def tool_versions(request: Request, tool: str) -> Response:
     use_cases = _use_cases(request)
     client = settled(await use_cases.calls.authorize(credentials_of(request), "exchange"))
+    request.state.by = client.client_id
     name = parse_tool_name(tool)
     policy = use_cases.policy.current().tools.get(name) if name else None
     if name is None or policy is None or not may_act_for(client, name):
@@ -114,6 +115,7 @@ async def tool_versions(request: Request, tool: str) -> Response:
 async def report_calls(request: Request) -> Response:
     use_cases = _use_cases(request)
     client = settled(await use_cases.calls.authorize(credentials_of(request), "report"))
+    request.state.by = client.client_id
     try:
         value = parse_json_object(await request.body())
     except JsonError as error:

@@ -64,7 +64,11 @@ class Calls:
         if assertion is not None and not await self._store.take(assertion):
             return replayed()
         if power not in client.may:
-            return Refusal(Reason.CLIENT_NOT_PERMITTED, f"trust.yaml gives this client no `{power}` under may")
+            return Refusal(
+                Reason.CLIENT_NOT_PERMITTED,
+                f"trust.yaml gives this client no `{power}` under may",
+                why=f"trust.yaml/clients/{client.client_id}/may has no {power}",
+            )
         return client
 
     async def report(self, client: ClientTrust, body: JsonObject) -> Refusal | None:

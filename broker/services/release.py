@@ -61,6 +61,7 @@ class Release:
                 Reason.CREDENTIAL_FOREIGN,
                 "only the client that a credential was issued to may revoke it",
                 where="token",
+                why=f"{client.client_id} asked for {known.credential.jti} of {known.credential.client}",
             )
         existed = await self._store.release(known.credential.jti, assertion)
         if isinstance(existed, IssueRefused):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import socket
 import time
 from collections.abc import Iterator
@@ -239,3 +240,49 @@ def test_long_tokens_and_quick_successions_are_taken(broker: BrokerProcess) -> N
             part = peer.recv(1_000_000)
             assert part, answer
             answer += part
+
+
+def denied(broker: BrokerProcess, answer: Any) -> dict[str, Any]:
+    """The one record of a refused request, without what every record has."""
+    request_id = answer.json()["request_id"]
+    (found,) = [record for record in read_log(broker) if record["id"] == request_id]
+    assert (found["type"], found["decision"], found["reason"]) == ("request.deny", "refuse", answer.json()["reason"])
+    return {name: found[name] for name in ("endpoint", "by", "tool", "version", "command")}
+
+
+def test_a_command_that_an_administrator_may_not_give_is_on_record(broker: BrokerProcess) -> None:
+    answer = broker.wire.admin("POST", "/versions/ticket.edit/1/retire", admin="rollout-bot", body={"emergency": "x"})
+    assert answer.status_code == 403
+    assert denied(broker, answer) == {
+        "endpoint": "POST /admin/versions/{tool}/{version}/{command}",
+        "by": "rollout-bot",
+        "tool": "ticket.edit",
+        "version": "1",
+        "command": "retire",
+    }
+
+
+def test_a_command_of_nobody_is_on_record_without_a_word_of_the_senders(broker: BrokerProcess) -> None:
+    answer = broker.wire.http.post("/admin/versions/kanarie%0a/1/kanarie", json={"kanarie": "kanarie"})
+    assert answer.status_code == 401
+    found = denied(broker, answer)
+    assert (found["by"], found["tool"], found["command"]) == (None, None, None)
+    assert "kanarie" not in json.dumps(read_log(broker))
+
+
+def test_who_tries_to_revoke_anothers_credential_is_on_record(broker: BrokerProcess) -> None:
+    token = broker.wire.mint()["access_token"]
+    answer = broker.wire.revoke(token, client="poster")
+    assert answer.json()["reason"] == "credential_foreign"
+    assert denied(broker, answer)["endpoint"] == "POST /revoke"
+    (found,) = [record for record in read_log(broker) if record["id"] == answer.json()["request_id"]]
+    assert found["why"].startswith("poster asked for ")
+    assert broker.wire.is_active(token)
+
+
+@pytest.mark.parametrize("path", ["/introspect", "/revoke", "/calls", "/tools/ticket.edit", "/admin/records"])
+def test_a_request_of_nobody_is_on_record(broker: BrokerProcess, path: str) -> None:
+    get = path.startswith(("/tools", "/admin"))
+    answer = broker.wire.http.get(path) if get else broker.wire.http.post(path, data={"token": "x"})
+    assert answer.status_code == 401
+    assert denied(broker, answer)["by"] is None

@@ -4,6 +4,7 @@
 |----------------------------------------|-------------------------------------------------------------------------|
 | mint · mint.deny                       | a credential was granted; an exchange was refused                       |
 | tool.call.start · .end · .deny         | a gate ran a tool; finished it; refused the call                        |
+| request.deny                           | any other request was refused: a command, a question, a report          |
 | release                                | a client gave a credential back (RFC 7009)                              |
 | version.publish · .canary · .promote · .rollback · .deprecate · .retire | the life of a version moved            |
 | revoke                                 | a revocation scope was revoked                                          |
@@ -75,6 +76,24 @@ class MintDenied:
     id: str
     ts: str
     call: Call
+    reason: str
+    where: str | None
+    why: str | None
+    decision: str = "refuse"
+
+
+@dataclass(frozen=True, slots=True)
+class RequestDenied:
+    """endpoint: method and path template. by: the administrator or client, once authenticated."""
+
+    type: ClassVar[str] = "request.deny"
+    id: str
+    ts: str
+    endpoint: str
+    by: str | None
+    tool: str | None
+    version: str | None
+    command: str | None
     reason: str
     where: str | None
     why: str | None
@@ -228,6 +247,7 @@ class LogClosed:
 Record: TypeAlias = (
     Minted
     | MintDenied
+    | RequestDenied
     | ToolCallStarted
     | ToolCallEnded
     | ToolCallDenied

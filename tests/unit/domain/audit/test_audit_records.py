@@ -71,6 +71,23 @@ PINNED: list[tuple[Record, str]] = [
         '"decision":"refuse"}',
     ),
     (
+        records.RequestDenied(
+            id="r",
+            ts="t",
+            endpoint="POST /admin/versions/{tool}/{version}/{command}",
+            by="rollout-bot",
+            tool="db.query",
+            version="4",
+            command="retire",
+            reason="admin_not_permitted",
+            where="may",
+            why="w",
+        ),
+        '{"v":1,"type":"request.deny","id":"r","ts":"t","endpoint":"POST /admin/versions/{tool}/{version}/{command}",'
+        '"by":"rollout-bot","tool":"db.query","version":"4","command":"retire","reason":"admin_not_permitted",'
+        '"where":"may","why":"w","decision":"refuse"}',
+    ),
+    (
         records.Released(id="r", ts="t", client="svc", jti="j-1"),
         '{"v":1,"type":"release","id":"r","ts":"t","client":"svc","jti":"j-1"}',
     ),
