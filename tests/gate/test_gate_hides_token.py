@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterator
 from typing import Any
 
+import httpx2
 from broker.domain.contracts.contract import parse_contract
 from broker.gate.fastmcp_tools import contract_tool
 from fastmcp import FastMCP
@@ -104,3 +106,33 @@ async def test_a_call_that_a_tool_makes_is_the_callers_own(
     gate_broker.wire.serve(f"{outer_name}@3")
     said = await called(site, outer, subject_token(groups=["dba"], sub="carol"), outer_name)
     assert said["inner"]["database"]["account"] == "carol"
+
+
+async def test_calls_that_run_at_the_same_time_have_each_their_own_credential(site: Site) -> None:
+    async def one(number: int) -> tuple[str, str]:
+        token = subject_token(groups=["dba"], sub=f"user-{number}")
+        async with site.client(token) as client:
+            said = (await client.call_tool(site.tool, ARGUMENTS, meta={TASK: "report"})).data
+        return said["database"]["account"], said["database"]["jti"]
+
+    found = await asyncio.gather(*(one(number) for number in range(32)))
+    assert [account for account, _ in found] == [f"user-{number}" for number in range(32)]
+    assert len({jti for _, jti in found}) == 32
+
+
+async def test_a_session_of_one_caller_gives_another_neither_name_nor_credential(site: Site) -> None:
+    """A session id is not a secret that anybody may be known by: the token of each request says who calls."""
+    hello = {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "x", "version": "1"}}
+    call = {"name": site.tool, "arguments": ARGUMENTS, "_meta": {TASK: "report"}}
+
+    async def ask(method: str, params: dict[str, Any], sub: str, **headers: str) -> httpx2.Response:
+        token = subject_token(groups=["dba"], sub=sub)
+        headers = {"authorization": f"Bearer {token}", "accept": "application/json, text/event-stream", **headers}
+        body = {"jsonrpc": "2.0", "id": 1, "method": method, "params": params}
+        async with httpx2.AsyncClient(timeout=10) as client:
+            return await client.post(site.url, json=body, headers=headers)
+
+    session = (await ask("initialize", hello, "victim")).headers["mcp-session-id"]
+    answer = await ask("tools/call", call, "thief", **{"mcp-session-id": session})
+    assert "victim" not in answer.text
+    assert await site.recorded("mint", 0, account="victim") == []
