@@ -6,6 +6,7 @@ administrator, used once). `trust.yaml` says what each administrator may do.
 
 from __future__ import annotations
 
+import asyncio
 import datetime
 import json
 from itertools import islice
@@ -227,5 +228,5 @@ async def records(
     limit: Annotated[int, Query(ge=1, le=1000)] = 100,
 ) -> Response:
     use_cases, _ = await _admin(request, "read")
-    found = [{"index": index, **record} for index, record in islice(use_cases.audit.records(start=start), limit)]
-    return _json({"records": found})
+    found = await asyncio.to_thread(lambda: list(islice(use_cases.audit.records(start=start), limit)))
+    return _json({"records": [{"index": index, **record} for index, record in found]})

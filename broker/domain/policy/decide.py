@@ -13,20 +13,19 @@ Pure: what the JSON Schema engine found about the arguments comes in as `Argumen
 6. Ceilings.  Every scope lies within the ceilings of the client and of both issuers.
 7. Request.   A requested scope that is wider is refused; a narrower one narrows.
 
-The first step that says no ends it. `detail` is for the caller and names what to mend; `why` is for the operator.
+Steps 3 to 5 are in `argument_scopes.py`. The first step that says no ends it. `detail` is for the caller and names what
+to mend; `why` is for the operator.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 
-from broker.domain.canonical import JsonObject, JsonValue
+from broker.domain.canonical import JsonObject
 from broker.domain.errors import Reason, Refusal
 from broker.domain.ids import TaskName, version_id
+from broker.domain.policy.argument_scopes import scopes_with_arguments, scopes_without_arguments
 from broker.domain.policy.document import ArgumentFacts, Ceiling, Policy, Principal, TaskRule, VersionPolicy
-from broker.domain.policy.roots import normalise, within
-from broker.domain.policy.templates import fill, safe_value
 from broker.domain.scopes import ScopeSet, spell_scopes, within_patterns
 
 
@@ -61,11 +60,11 @@ def decide(
         return chosen
     rule = f"{version_id(version.tool, version.version)}/tasks/{chosen.task}"
     if arguments is None:
-        granted = _without_arguments(version, chosen, rule)
+        granted = scopes_without_arguments(version, chosen, rule)
     elif facts is None:
         raise ValueError("arguments without facts: nothing has validated them")
     else:
-        granted = _with_arguments(version, chosen, arguments, facts, rule)
+        granted = scopes_with_arguments(version, chosen, arguments, facts, rule)
     if isinstance(granted, Refusal):
         return granted
     for name, ceiling in ceilings:
@@ -198,135 +197,3 @@ def _spell_allow(rule: TaskRule) -> str:
 def _spell_claims(principal: Principal, rule: TaskRule) -> str:
     said = (f"{name}=[{', '.join(sorted(principal.claims.get(name, ())))}]" for name in rule.claims)
     return " ".join(said) or "not asked for"
-
-
-# 3. to 5. Arguments, roots, scopes
-
-
-def _without_arguments(version: VersionPolicy, task: TaskRule, rule: str) -> ScopeSet | Refusal:
-    wanting = [pointer for pointer, argument in version.arguments.items() if argument.within]
-    wanting += [pointer for template in task.scopes for pointer in version.scopes[template].placeholders]
-    if wanting:
-        return Refusal(
-            Reason.ARGUMENTS_REQUIRED,
-            f"what is granted depends on {wanting[0]}; give the full arguments",
-            where="authorization_details/arguments",
-            why=f"{rule}: {', '.join(dict.fromkeys(wanting))} decide",
-        )
-    return _filled(task.scopes, version, {}, rule)
-
-
-def _with_arguments(
-    version: VersionPolicy, task: TaskRule, arguments: JsonObject, facts: ArgumentFacts, rule: str
-) -> ScopeSet | Refusal:
-    if not facts.valid:
-        return Refusal(
-            Reason.ARGUMENTS_INVALID,
-            facts.problem or "the arguments do not fit the contract",
-            where="authorization_details/arguments",
-            why=f"{version_id(version.tool, version.version)}/contract",
-        )
-    for pointer, argument in version.arguments.items():
-        if argument.within and not all(
-            isinstance(value, str) and within(argument.kind, value, argument.within) is not None
-            for value in _values_at(arguments, pointer)
-        ):
-            return Refusal(
-                Reason.ARGUMENT_OUTSIDE_ROOT,
-                f"{pointer} leads outside what policy allows; give a {argument.kind} under "
-                f"{' or '.join(argument.within)}, in plain form",
-                where=pointer,
-                why=f"{version_id(version.tool, version.version)}/arguments{pointer}/within",
-            )
-    missing = sorted(facts.needed.difference(task.scopes))
-    if missing:
-        return Refusal(
-            Reason.SCOPE_NOT_IN_TASK,
-            f"these arguments need {missing[0]}, which the task {task.task} does not grant; "
-            "change the arguments or name another task",
-            where="authorization_details/task",
-            why=f"{rule}/scopes lacks {', '.join(missing)}",
-        )
-    return _filled(tuple(scope for scope in task.scopes if scope in facts.needed), version, arguments, rule)
-
-
-def _values_at(arguments: JsonObject, pointer: str) -> Iterator[JsonValue]:
-    """What stands at a pointer: nothing where it is absent or null, each member where it is a list.
-
-    Something on the way that is no object stands for what is in it: it is no place, so it is judged as one.
-    """
-    level: JsonValue = arguments
-    for step in pointer.split("/")[1:]:
-        name = step.replace("~1", "/").replace("~0", "~")
-        if not isinstance(level, dict):
-            break
-        if name not in level:
-            return
-        level = level[name]
-    pending = [level]
-    while pending:
-        value = pending.pop()
-        if isinstance(value, list):
-            pending.extend(value)
-        elif value is not None:
-            yield value
-
-
-def _filled(templates: tuple[str, ...], version: VersionPolicy, arguments: JsonObject, rule: str) -> ScopeSet | Refusal:
-    granted = set()
-    for template in templates:
-        values: dict[str, str] = {}
-        for pointer in version.scopes[template].placeholders:
-            value = _value_for_scope(version, arguments, pointer, template)
-            if isinstance(value, Refusal):
-                return value
-            values[pointer] = value
-        scope = fill(template, values)
-        if scope is None:
-            return _separator(template, template, version)
-        granted.add(scope)
-    if not granted:
-        return Refusal(
-            Reason.SCOPE_NOT_GRANTED,
-            "these arguments need no scope, so there is nothing to grant",
-            where="authorization_details/arguments",
-            why=f"{rule}: no needed_when accepts the arguments",
-        )
-    return frozenset(granted)
-
-
-def _value_for_scope(version: VersionPolicy, arguments: JsonObject, pointer: str, template: str) -> str | Refusal:
-    found = list(_values_at(arguments, pointer))
-    if len(found) != 1:
-        return Refusal(
-            Reason.ARGUMENTS_REQUIRED,
-            f"the scope {template} names {pointer}; give exactly one value there",
-            where=pointer,
-            why=f"{version_id(version.tool, version.version)}/scopes/{template}",
-        )
-    value = found[0]
-    if isinstance(value, bool) or not isinstance(value, str | int):
-        return Refusal(
-            Reason.ARGUMENTS_INVALID,
-            f"the scope {template} names {pointer}; a string or an integer was expected there",
-            where=pointer,
-            why=f"{version_id(version.tool, version.version)}/scopes/{template}",
-        )
-    argument = version.arguments.get(pointer)
-    kind = argument.kind if argument is not None else None
-    text: str | None = str(value)
-    if argument is not None and argument.kind in ("path", "url", "host"):
-        text = normalise(argument.kind, str(value))
-    if text is None or not safe_value(kind, text):
-        return _separator(pointer, template, version)
-    return text
-
-
-def _separator(where: str, template: str, version: VersionPolicy) -> Refusal:
-    return Refusal(
-        Reason.ARGUMENT_SEPARATOR,
-        f"the value at {where} holds something that the scope {template} cannot carry; "
-        "use plain characters without `:`, `*`, `%`, spaces or quotes, and `/` only in a path",
-        where=where,
-        why=f"{version_id(version.tool, version.version)}/scopes/{template}",
-    )
