@@ -6,6 +6,7 @@ A skip is right where something is missing, and hides a hole where it is not. `.
 |--------------------|------------------------------------------------------|
 | `REQUIRE_SHARED=1` | of a test with the marker `shared`, or for its reason |
 | `REQUIRE_REDIS=1`  | whose reason names `redis-server`                    |
+| `REQUIRE_CURL=1`   | whose reason names `curl`                            |
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from collections.abc import Generator
 
 import pytest
 
-REASONS = {"REQUIRE_SHARED": "shared/data", "REQUIRE_REDIS": "redis-server"}
+REASONS = {"REQUIRE_SHARED": "shared/data", "REQUIRE_REDIS": "redis-server", "REQUIRE_CURL": "curl"}
 
 
 def _required(item_markers: set[str], reason: str) -> str | None:
