@@ -5,12 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
-from urllib.parse import urlsplit
 
+from broker.domain.addresses import LOOPBACK, base_url_problem
 from broker.domain.errors import ConfigurationError
 
 EMBEDDED: Final = "embedded"
-LOOPBACK: Final = frozenset({"127.0.0.1", "localhost", "::1"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,24 +36,15 @@ class Settings:
     @property
     def public_issuer(self) -> str:
         """The issuer, by default the address that is listened on."""
-        return self.issuer or f"http://{self.host}:{self.port}"
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        return self.issuer or f"http://{host}:{self.port}"
 
     def check(self) -> None:
         """Raises `ConfigurationError`, naming the setting and how to mend it."""
-        parts = urlsplit(self.public_issuer)
-        if parts.scheme not in ("http", "https") or not parts.hostname or parts.query or parts.fragment:
-            raise ConfigurationError(
-                f"--issuer {self.public_issuer}: an https URL without query or fragment was expected"
-            )
-        if self.public_issuer.endswith("/"):
-            raise ConfigurationError(
-                f"--issuer {self.public_issuer}: leave the trailing slash out; issuers match exactly"
-            )
-        if parts.scheme == "http" and parts.hostname not in LOOPBACK:
-            raise ConfigurationError(
-                f"--issuer {self.public_issuer}: https was expected; plain http is for loopback only (RFC 8414 §2)"
-            )
         if self.host not in LOOPBACK and not self.issuer:
             raise ConfigurationError(
                 f"--host {self.host}: say with --issuer under which https URL callers reach the broker"
             )
+        problem = base_url_problem(self.public_issuer)
+        if problem is not None:
+            raise ConfigurationError(f"--issuer {self.public_issuer!r}: {problem}")

@@ -11,7 +11,8 @@ from typing import Any, Final
 
 import httpx2
 
-from broker.domain.errors import BrokerError, ConfigurationError
+from broker.domain.addresses import base_url_problem, is_loopback
+from broker.domain.errors import BrokerError, ConfigurationError, Reason
 from broker.engines.jwk import load_private_pem, signing_algorithm
 from broker.engines.jws import sign
 
@@ -37,6 +38,13 @@ class AwayError(BrokerError):
     """
 
 
+class Answer(dict[str, Any]):
+    """A broker's answer; asked for a member that a broker's answer would have, another server's raises `AwayError`."""
+
+    def __missing__(self, name: str) -> Any:
+        raise AwayError(f"what answers there is no broker: its answer has no {name}; is --url right?")
+
+
 @dataclass(frozen=True, slots=True)
 class AdminClient:
     """url: the broker's issuer URL. admin: the name in trust.yaml. key: PEM file with the private key."""
@@ -47,18 +55,23 @@ class AdminClient:
 
     def call(
         self, method: str, path: str, *, body: Mapping[str, Any] | None = None, query: Mapping[str, Any] | None = None
-    ) -> dict[str, Any]:
+    ) -> Answer:
         """One request; the decoded answer. Raises `RefusedError`, `AwayError`, `ConfigurationError`."""
+        problem = base_url_problem(self.url)
+        if problem is not None:
+            raise ConfigurationError(f"--url {self.url!r}: {problem}")
         headers = {"authorization": f"Bearer {self._assertion()}"}
         try:
-            response = httpx2.request(
-                method, f"{self.url}{path}", headers=headers, json=body, params=query, timeout=TIMEOUT_SECONDS
-            )
+            # a proxy of the surroundings leads to other machines, never to this one
+            with httpx2.Client(timeout=TIMEOUT_SECONDS, trust_env=not is_loopback(self.url)) as http:
+                response = http.request(method, f"{self.url}{path}", headers=headers, json=body, params=query)
         except httpx2.TransportError as error:
             raise AwayError(
-                f"no broker answers at {self.url} ({type(error).__name__}); is `broker serve` running?"
+                f"no broker answers at {self.url} ({type(error).__name__}); is `broker serve` running, and --url right?"
             ) from None
-        return _read(response)
+        except (httpx2.InvalidURL, OSError, ValueError) as error:  # also of a proxy or a certificate file named outside
+            raise ConfigurationError(f"--url {self.url}: cannot be asked ({type(error).__name__}: {error})") from None
+        return self._read(response)
 
     def _assertion(self) -> str:
         try:
@@ -69,7 +82,10 @@ class AdminClient:
             ) from None
         algorithm = signing_algorithm(private) if private is not None else None
         if private is None or algorithm is None:
-            raise ConfigurationError(f"--key {self.key}: a private key in PEM form was expected")
+            raise ConfigurationError(
+                f"--key {self.key}: a private key in PEM form was expected, unencrypted: P-256, Ed25519, or RSA of at least "
+                f"2048 bits; `broker keygen {self.admin}` makes one"
+            )
         now = int(time.time())
         claims = {
             "iss": self.admin,
@@ -81,21 +97,25 @@ class AdminClient:
         }
         return sign({"typ": "JWT"}, claims, private, algorithm=algorithm)  # type: ignore[arg-type]  # JSON values
 
-
-def _read(response: httpx2.Response) -> dict[str, Any]:
-    try:
-        value = response.json()
-    except ValueError:
-        value = {}
-    if not isinstance(value, dict):
-        value = {}
-    if response.is_success:
-        return value
-    said = value.get("error_description") or f"HTTP {response.status_code}"
-    if response.status_code >= 500:
-        raise AwayError(f"{said} (request {value.get('request_id', 'unknown')})")
-    more = value.get("data", {}).get("problems", "")
-    raise RefusedError(
-        f"refused, {value.get('reason', value.get('error', response.status_code))}: {said}"
-        + (f"\n\n{more}" if more else "")
-    )
+    def _read(self, response: httpx2.Response) -> Answer:
+        try:
+            value = response.json()
+        except ValueError:
+            value = None
+        known = isinstance(value, dict) and (response.is_success or "request_id" in value)
+        if not known:
+            raise AwayError(
+                f"what answers at {self.url} is no broker, or not in its place (HTTP {response.status_code}); is --url right?"
+            )
+        if response.is_success:
+            return Answer(value)
+        said = value.get("error_description")
+        if response.status_code >= 500:
+            raise AwayError(f"{said} (request {value['request_id']})")
+        reason, more = value.get("reason", value.get("error")), value.get("data", {}).get("problems", "")
+        if reason == Reason.ADMIN_UNAUTHENTICATED.value:
+            more = (
+                f"asked as {self.admin!r} with {self.key} for {self.url}: trust.yaml must hold this administrator with the "
+                "public half of this key, and the URL must be spelled like the broker's issuer"
+            )
+        raise RefusedError(f"refused, {reason}: {said}" + (f"\n\n{more}" if more else ""))

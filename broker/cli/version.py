@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime
 import functools
 import json
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final, TypeVar
@@ -57,6 +58,21 @@ class VersionParameter(click.ParamType[tuple[str, str]]):
 VERSION: Final = VersionParameter()
 
 
+class PercentParameter(click.ParamType[float]):
+    """A share in percent, to two decimals."""
+
+    name = "percent"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        text = str(value).removesuffix("%")
+        if not re.fullmatch(r"[0-9]{1,3}(\.[0-9]{1,2})?", text) or float(text) > 100:
+            self.fail(f"{value!r}: a number from 0 to 100 with at most two decimals was expected", param, ctx)
+        return float(text)
+
+
+PERCENT: Final = PercentParameter()
+
+
 @click.group("version")
 def version_group() -> None:
     """Publish, roll out, roll back and retire versions of tools."""
@@ -105,7 +121,7 @@ def publish(client: AdminClient, version: tuple[str, str], as_json: bool) -> Non
 @version_group.command()
 @click.argument("version", type=VERSION)
 @click.option("--principal", "principals", multiple=True, help="Account or agent that gets the canary; repeatable.")
-@click.option("--weight", "weight_percent", type=click.FloatRange(0, 100), help="Share of all others, in percent.")
+@click.option("--weight", "weight_percent", type=PERCENT, help="Share of all others, in percent.")
 @admin_options
 def canary(
     client: AdminClient,
@@ -168,7 +184,8 @@ def list_versions(client: AdminClient, tool: str | None, as_json: bool) -> None:
     for record in answer["versions"]:
         click.echo(describe_version(record))
     if not answer["versions"]:
-        click.echo("no version was published yet; `broker version publish tool@version` does it")
+        of_tool = f" of {tool}" if tool else ""
+        click.echo(f"no version{of_tool} was published yet; `broker version publish tool@version` does it")
 
 
 @version_group.command()
@@ -184,9 +201,9 @@ def show(client: AdminClient, version: tuple[str, str], as_json: bool) -> None:
     click.echo(describe_version(answer))
     click.echo(f"contract  {answer['contract']}")
     click.echo(f"policy    {answer['policy']}")
-    if answer["members"] is None:
-        click.echo("the loaded policy does not hold this contract: the version is refused")
-    else:
+    if not answer["loaded"]:
+        click.echo("the loaded policy is not the one that this version was published with: the version is refused")
+    if answer["members"] is not None:
         click.echo(json.dumps(answer["members"], indent=2, ensure_ascii=False))
 
 

@@ -87,6 +87,7 @@ class Reason(StrEnum):
     COMMAND_MALFORMED = "command_malformed"
     TRANSITION_NOT_ALLOWED = "transition_not_allowed"
     VERSION_NOT_IN_POLICY = "version_not_in_policy"
+    VERSION_NOT_PUBLISHED = "version_not_published"
     DIGEST_CONFLICT = "digest_conflict"
     SUNSET_TOO_EARLY = "sunset_too_early"
     SUNSET_NOT_REACHED = "sunset_not_reached"
@@ -180,6 +181,7 @@ REASONS: Final[dict[Reason, Wire]] = {
     Reason.COMMAND_MALFORMED: Wire(_REQUEST, 400, "the command is not well formed"),
     Reason.TRANSITION_NOT_ALLOWED: Wire("conflict", 409, "the version's state does not allow this"),
     Reason.VERSION_NOT_IN_POLICY: Wire("not_found", 404, "the loaded policy has no such version"),
+    Reason.VERSION_NOT_PUBLISHED: Wire("not_found", 404, "the version was never published"),
     Reason.DIGEST_CONFLICT: Wire("conflict", 409, "the version was published with another contract"),
     Reason.SUNSET_TOO_EARLY: Wire("conflict", 409, "the sunset is too early"),
     Reason.SUNSET_NOT_REACHED: Wire("conflict", 409, "the sunset has not been reached"),

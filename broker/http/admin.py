@@ -49,7 +49,9 @@ router = APIRouter(
 )
 
 CommandName = Literal["publish", "canary", "promote", "rollback", "deprecate", "retire"]
-Text = Annotated[str, Field(min_length=1, max_length=500)]
+ON_ONE_LINE = r"^[^\x00-\x1f\x7f-\x9f\u2028\u2029]*$"  # it is shown in terminals, tables and logs
+Text = Annotated[str, Field(min_length=1, max_length=500, pattern=ON_ONE_LINE)]
+Principal = Annotated[str, Field(min_length=1, max_length=255, pattern=ON_ONE_LINE)]
 Tool = Annotated[str, Path(max_length=200)]
 
 
@@ -58,11 +60,11 @@ class CommandBody(BaseModel):
 
     model_config = ConfigDict(extra="forbid", strict=True)
 
-    principals: list[Annotated[str, Field(min_length=1, max_length=255)]] = Field(default_factory=list, max_length=1000)
+    principals: list[Principal] = Field(default_factory=list, max_length=1000)
     weight_percent: float = Field(default=0, ge=0, le=100)
     force: bool = False
     sunset: Annotated[str, Field(max_length=40)] | None = None
-    advisory: Annotated[str, Field(min_length=1, max_length=64)] | None = None
+    advisory: Annotated[str, Field(min_length=1, max_length=64, pattern=ON_ONE_LINE)] | None = None
     emergency: Text | None = None
 
 
@@ -148,8 +150,10 @@ async def show_version(request: Request, tool: Tool, version: Tool) -> Response:
     name, number = _names(tool, version)
     record = (await use_cases.versions.view()).get(name, number)
     if record is None:
-        raise Refused(Refusal(Reason.VERSION_NOT_IN_POLICY, f"{name}@{number} was never published", where="version"))
-    return _json({**record_json(record), "members": use_cases.versions.contract_members(record)})
+        said = f"{name}@{number} was never published; `broker version publish` does it"
+        raise Refused(Refusal(Reason.VERSION_NOT_PUBLISHED, said, where="version"))
+    members, loaded = use_cases.versions.contract_members(record), use_cases.versions.is_loaded(record)
+    return _json({**record_json(record), "members": members, "loaded": loaded})
 
 
 @router.post("/versions/{tool}/{version}/{command}", summary="Move a version through its life")
@@ -174,8 +178,7 @@ def _command(
         case "publish":
             return settled(use_cases.versions.publishing(tool, version))
         case "canary":
-            cohort = Cohort(tuple(sorted(set(body.principals))), round(body.weight_percent * 100))
-            return Canary(tool, version, cohort)
+            return Canary(tool, version, Cohort(tuple(sorted(set(body.principals))), _weight(body.weight_percent)))
         case "promote":
             return Promote(tool, version)
         case "rollback":
@@ -184,6 +187,15 @@ def _command(
             return Deprecate(tool, version, sunset=_instant(body.sunset), advisory=body.advisory)
         case "retire":
             return Retire(tool, version, emergency=body.emergency)
+
+
+def _weight(percent: float) -> int:
+    weight = round(percent * 100)
+    if abs(weight - percent * 100) > 1e-6:
+        raise Refused(
+            Refusal(Reason.COMMAND_MALFORMED, "a percentage with at most two decimals was expected", "weight_percent")
+        )
+    return weight
 
 
 def _instant(text: str | None) -> int | None:

@@ -27,6 +27,7 @@ from broker.domain.lifecycle.rollout import (
     name_of,
 )
 from broker.domain.lifecycle.states import Command, LifecycleView, VersionRecord
+from broker.domain.policy.document import VersionPolicy
 from broker.domain.revocation.scopes import RevocationScope
 from broker.ports.policy import PolicySource
 from broker.ports.store import Applied, VersionChange, VersionStore
@@ -75,9 +76,17 @@ class Versions:
 
     def contract_members(self, record: VersionRecord) -> JsonObject | None:
         """The contract of a version, where the loaded policy still has the published one."""
-        tool = self._policy.current().tools.get(record.tool)
-        version = tool.versions.get(record.version) if tool else None
+        version = self._in_policy(record)
         return version.contract.members if version and version.contract.digest == record.contract else None
+
+    def is_loaded(self, record: VersionRecord) -> bool:
+        """Whether the loaded policy is the one that the version was published with; it is refused otherwise."""
+        version = self._in_policy(record)
+        return version is not None and (version.contract.digest, version.digest) == (record.contract, record.policy)
+
+    def _in_policy(self, record: VersionRecord) -> VersionPolicy | None:
+        tool = self._policy.current().tools.get(record.tool)
+        return tool.versions.get(record.version) if tool else None
 
     def publishing(self, tool: ToolName, version: Version) -> Publish | Refusal:
         """The publish command for a version of the loaded policy (rule 1)."""

@@ -143,7 +143,9 @@ def test_the_answer_can_be_read_by_a_machine(operator: Operator) -> None:
 def test_usage_is_2_unusable_input_3_and_nobody_there_4(operator: Operator, tmp_path: Path) -> None:
     operator.type("version", "publish", "nonsense", expect=2)
     operator.type("version", "explode", "life.one@1", expect=2)
-    operator.type("version", "canary", "life.one@1", "--weight", "101", expect=2)
+    for weight in ("101", "-1", "nan", "0.001", "abc"):
+        said = operator.type("version", "canary", "life.one@1", "--weight", weight, expect=2)
+        assert "a number from 0 to 100 with at most two decimals was expected" in said
     said = operator.type("version", "list", expect=3, BROKER_ADMIN_KEY=str(tmp_path / "missing.pem"))
     assert "broker keygen operator" in said
     (tmp_path / "odd.pem").write_text("not a key")
@@ -158,7 +160,36 @@ def test_what_was_never_published_or_is_not_in_the_policy_is_said_so(operator: O
     assert "version_unknown" in operator.type("version", "promote", "life.two@3", expect=1)
     assert "version_not_in_policy" in operator.type("version", "publish", "life.two@9", expect=1)
     assert "version_not_in_policy" in operator.type("version", "publish", "life.nine@1", expect=1)
-    assert "was never published" in operator.type("version", "show", "life.two@9", expect=1)
+    assert "version_not_published" in operator.type("version", "show", "life.two@3", expect=1)
+    said = operator.type("version", "list", "--tool", "life.nine")
+    assert said == "no version of life.nine was published yet; `broker version publish tool@version` does it\n"
+
+
+def test_names_that_would_break_a_line_and_shares_that_would_be_rounded_are_refused(wire: Wire) -> None:
+    for body in ({"principals": ["a\nb"]}, {"principals": ["\x1b[2J"]}, {"principals": ["a\u2028b"]}):
+        answer = wire.admin("POST", "/versions/life.two/1/canary", body=body)
+        assert (answer.status_code, answer.json()["reason"]) == (400, "command_malformed")
+    answer = wire.admin("POST", "/versions/life.two/1/canary", body={"weight_percent": 0.001})
+    assert (answer.status_code, answer.json()["where"]) == (400, "weight_percent")
+    answer = wire.admin("POST", "/versions/life.two/1/retire", body={"emergency": "one\ntwo"})
+    assert (answer.status_code, answer.json()["reason"]) == (400, "command_malformed")
+
+
+def test_a_version_whose_policy_is_loaded_otherwise_is_shown_as_refused(
+    broker: BrokerProcess, operator: Operator
+) -> None:
+    operator.type("version", "publish", "life.one@3")
+    file = broker.policies.folder / "life.one.yaml"
+    written = file.read_text()
+    file.write_text(written.replace('"svc"', '"poster"'))
+    try:
+        assert "life.one@3 is refused" in operator.type("policy", "reload")
+        assert "the version is refused" in operator.type("version", "show", "life.one@3")
+        assert json.loads(operator.type("version", "show", "life.one@3", "--json"))["loaded"] is False
+    finally:
+        file.write_text(written)
+        operator.type("policy", "reload")
+    assert json.loads(operator.type("version", "show", "life.one@3", "--json"))["loaded"] is True
 
 
 def test_an_administrator_may_do_what_trust_says_and_no_more(broker: BrokerProcess, operator: Operator) -> None:
@@ -185,6 +216,8 @@ def test_somebody_elses_key_or_name_gets_nobody_in(operator: Operator, broker: B
     bots_key = str(broker.folder / "rollout-bot.pem")
     assert "admin_unauthenticated" in operator.type("version", "list", expect=1, BROKER_ADMIN_KEY=bots_key)
     assert "admin_unauthenticated" in operator.type("version", "list", expect=1, BROKER_ADMIN="nobody")
+    said = operator.type("version", "list", expect=1, BROKER_URL=broker.url.replace("127.0.0.1", "localhost"))
+    assert "the URL must be spelled like the broker's issuer" in said
 
 
 ROUTES: list[tuple[str, str, Any]] = [

@@ -6,7 +6,8 @@
 4. promote from published: only while the tool has no stable version. Promote deprecates the stable version, with a sunset
    `SUNSET_SECONDS` away.
 5. rollback of the stable version: the version it replaced becomes stable again if it is still deprecated; where there is
-   none, the command must be forced, since nothing would be left to serve.
+   none, the command must be forced. So must that of the last deprecated version where none is stable: nothing would be left
+   to serve but canaries.
 6. A sunset is at least `SUNSET_SECONDS` away, with a security advisory at least `ADVISORY_SECONDS` (after SEP-2596).
 7. retire: only after the sunset, or at once with an emergency and its reason.
 8. rollback and retire revoke the version's scope in the same step.
@@ -204,7 +205,20 @@ def _rollback(
                 "promote another version first, or repeat with --force",
                 where="version",
             )
+    elif before.state is State.DEPRECATED and not command.force and not _others_served(before, view):
+        return Refusal(
+            Reason.NO_VERSION_LEFT,
+            f"{before.id} is the last version that all callers are served; "
+            "promote another version first, or repeat with --force",
+            where="version",
+        )
     return Change(Command.ROLLBACK, tuple(updates), (version_scope(before.tool, before.version),))
+
+
+def _others_served(before: VersionRecord, view: LifecycleView) -> bool:
+    """Whether the tool has another version that is served to all."""
+    others = (record for record in view.of(before.tool) if record.version != before.version)
+    return any(record.state in (State.STABLE, State.DEPRECATED) for record in others)
 
 
 def _deprecate(command: Deprecate, before: VersionRecord, after: VersionRecord, *, now: int) -> Change | Refusal:

@@ -170,6 +170,16 @@ def test_without_a_deprecated_predecessor_a_rollback_of_the_stable_version_must_
     assert [update.after.state for update in forced.updates] == [State.ROLLED_BACK]
 
 
+def test_rollback_of_the_last_deprecated_version_must_be_forced_where_only_canaries_would_be_left() -> None:
+    last, canary = version("1", State.DEPRECATED, sunset=NOW), version("3", State.CANARY)
+    outcome = apply(command("rollback", "1"), view(last, canary), now=NOW)
+    assert isinstance(outcome, Refusal)
+    assert outcome.reason is Reason.NO_VERSION_LEFT
+    for state in (State.STABLE, State.DEPRECATED):
+        assert isinstance(apply(command("rollback", "1"), view(last, version("2", state)), now=NOW), Change)
+    assert isinstance(apply(command("rollback", "1", force=True), view(last, canary), now=NOW), Change)
+
+
 def test_rollback_of_a_canary_leaves_the_stable_version_alone() -> None:
     outcome = apply(command("rollback"), view(version("1", State.STABLE), version("2", State.CANARY)), now=NOW)
     assert isinstance(outcome, Change)
