@@ -19,6 +19,7 @@ from broker.app.compose import Parts, compose
 from broker.app.settings import EMBEDDED, Settings
 from broker.domain.audit.records import KeyCreated, LogClosed, LogOpened
 from broker.domain.errors import BrokerError, StoreUnclaimedError
+from broker.services.policies import Loaded
 
 log: Final = logging.getLogger("broker.app")
 TEND_SECONDS: Final = 1.0
@@ -43,13 +44,21 @@ class Running:
         """Open everything. Raises what stands in the way, with everything closed again."""
         url = await self._start_store()
         try:
-            self.parts = parts = await asyncio.to_thread(compose, self._settings, url, self.trouble)
+            self.parts = parts = await self._compose(url)
             await parts.incarnation.open()
             await self._announce(parts)
         except BaseException:
             await self.stop()
             raise
         return parts
+
+    async def _compose(self, url: str) -> Parts:
+        composing = asyncio.ensure_future(asyncio.to_thread(compose, self._settings, url, self.trouble))
+        try:
+            return await asyncio.shield(composing)
+        except asyncio.CancelledError:
+            self.parts = await composing  # a thread cannot be broken off; what it opens is closed with the rest
+            raise
 
     async def supervise(self) -> None:
         """Runs until cancelled: start the embedded store again when it dies."""
@@ -72,8 +81,7 @@ class Running:
                 KeyCreated(id=parts.entropy.token(), ts=now, kid=key.kid, algorithm=key.algorithm, use=key.use)
             )
         loaded = await parts.policies.announce(parts.policy.current(), previous=None)
-        for version in loaded.edited:
-            log.warning("%s: the loaded policy is not the published one; the version is refused", version)
+        warn_of_edited(loaded)
         for warning in parts.store.warnings:
             log.warning("store: %s", warning)
 
@@ -132,3 +140,9 @@ async def tended(running: Running) -> AsyncIterator[None]:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
         await running.stop()
+
+
+def warn_of_edited(loaded: Loaded) -> None:
+    """Say which published versions the loaded policy does not serve."""
+    for version in loaded.edited:
+        log.warning("%s: the loaded policy is not the published one; the version is refused", version)

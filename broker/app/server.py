@@ -1,13 +1,15 @@
 """`broker serve`: a running broker behind uvicorn.
 
 1. The address is taken first, so that one in use is said before anything else is started.
-2. SIGTERM and SIGINT drain: running requests end, new ones find no listener; then log and store are closed; exit 0.
-3. SIGHUP loads the policy again.
+2. SIGTERM and SIGINT drain: running requests end, new ones find no listener; then log and store are closed; exit 0. While
+   the broker starts, they break that off, and what is open is closed.
+3. SIGHUP loads the policy again; while the broker starts, once it has started.
 """
 
 from __future__ import annotations
 
 import asyncio
+import errno
 import gc
 import logging
 import signal
@@ -17,9 +19,11 @@ from typing import Final
 
 import uvicorn
 
+from broker.app.compose import Parts
 from broker.app.connections import BoundedConnection
-from broker.app.running import Running, tended
-from broker.app.settings import LOOPBACK, Settings
+from broker.app.running import Running, tended, warn_of_edited
+from broker.app.settings import Settings
+from broker.domain.addresses import LOOPBACK
 from broker.domain.errors import BrokerError, ConfigurationError
 from broker.http.api import make_api
 
@@ -47,10 +51,13 @@ async def _serve(settings: Settings) -> None:
     listener = _listen(settings)
     running = Running(settings)
     try:
-        parts = await running.start()
+        parts = await _start(running)
     except BaseException:
         listener.close()
         raise
+    if parts is None:
+        listener.close()
+        return
     # What is there now stays: collecting it again and again costs requests a tenth of their time.
     gc.collect()
     gc.freeze()
@@ -70,10 +77,6 @@ async def _serve(settings: Settings) -> None:
                 ws="none",
             )
         )
-        loop = asyncio.get_running_loop()
-        hup = getattr(signal, "SIGHUP", None)
-        if hup is not None:
-            loop.add_signal_handler(hup, lambda: asyncio.ensure_future(_reload(running)))
         log.info("broker %s, policy %s", settings.public_issuer, parts.policy.current().digest)
         if settings.host not in LOOPBACK:
             log.info("listening beyond loopback: put TLS in front of it")
@@ -82,6 +85,31 @@ async def _serve(settings: Settings) -> None:
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, _drained)
         await server.serve(sockets=[listener])
+
+
+async def _start(running: Running) -> Parts | None:
+    """The parts of a broker that has started; None where a signal broke that off."""
+    loop = asyncio.get_running_loop()
+    starting = asyncio.ensure_future(running.start())
+    reloads: list[asyncio.Task[None]] = []
+
+    async def reload() -> None:
+        await asyncio.wait([starting])
+        await _reload(running)
+
+    def hang_up() -> None:
+        reloads[:] = [task for task in reloads if not task.done()] + [loop.create_task(reload())]
+
+    hup = getattr(signal, "SIGHUP", None)
+    if hup is not None:
+        loop.add_signal_handler(hup, hang_up)
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, starting.cancel)
+    try:
+        return await starting
+    except asyncio.CancelledError:
+        log.info("ended by a signal before it had started")
+        return None
 
 
 def _drained(*_: object) -> None:
@@ -97,7 +125,8 @@ def _listen(settings: Settings) -> socket.socket:
         listener.bind((settings.host, settings.port))
     except OSError as error:
         listener.close()
-        raise ConfigurationError(f"--host {settings.host} --port {settings.port}: {error.strerror}") from None
+        mend = "end what listens there, or name another --port" if error.errno == errno.EADDRINUSE else "name another"
+        raise ConfigurationError(f"--host {settings.host} --port {settings.port}: {error.strerror}; {mend}") from None
     return listener
 
 
@@ -111,3 +140,4 @@ async def _reload(running: Running) -> None:
         log.error("policy not loaded, the last good one stays:\n%s", error)
     else:
         log.info("policy %s loaded", loaded.digest)
+        warn_of_edited(loaded)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 from pathlib import Path
 
 import click
@@ -62,6 +63,11 @@ def serve(
     claim_unknown_store: str | None,
 ) -> None:
     """Run the broker until SIGTERM; SIGHUP loads the policy again."""
+    # Until the server listens to signals: an interrupt ends the process plainly, not in the midst of an import, and a wish
+    # to load the policy again is fulfilled by loading it at all.
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+    if hasattr(signal, "SIGHUP"):
+        signal.signal(signal.SIGHUP, signal.SIG_IGN)
     # The server's libraries are an extra; the offline commands work without them.
     from broker.app.server import serve as run
     from broker.app.settings import Settings
