@@ -24,12 +24,13 @@ Headers: TypeAlias = list[tuple[bytes, bytes]]
 NO_STORE: Final = (b"cache-control", b"no-store")
 JSON: Final = (b"content-type", b"application/json")
 _NOT_ALLOWED: Final = re.compile(r"[^\x20\x21\x23-\x5b\x5d-\x7e]")  # RFC 6749 §5.2, error_description
+_SPELLED: Final = str.maketrans({"§": "section ", "–": "-", "…": "...", '"': "'", "`": "'", "\\": "/"})
 _CHALLENGE: Final = b'Basic realm="broker", charset="UTF-8"'
 
 
 def describe(text: str) -> str:
     """Text with only the characters that error_description may hold."""
-    plain = text.replace("–", "-").replace("…", "...").replace('"', "'").replace("`", "'").replace("\\", "/")
+    plain = text.translate(_SPELLED)
     return _NOT_ALLOWED.sub("?", plain)
 
 
