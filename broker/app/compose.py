@@ -77,7 +77,7 @@ def compose(settings: Settings, store_url: str, trouble: Callable[[BrokerError],
     clients = Clients(policy=policy, reader=reader, keys=key_sets, clock=clock, audiences=(issuer, f"{issuer}/token"))
     credentials = Credentials(issuer=issuer, reader=reader, signer=keys, clock=clock)
     policies = Policies(source=policy, cache=cache, recorder=recorder, clock=clock, entropy=entropy)
-    readiness = Readiness(fence=store, incarnation=incarnation, log=audit, recorder=recorder)
+    readiness = Readiness(incarnation=incarnation, log=audit, recorder=recorder)
     use_cases = UseCases(
         issuer=issuer,
         exchange=Exchange(
@@ -95,7 +95,7 @@ def compose(settings: Settings, store_url: str, trouble: Callable[[BrokerError],
             clock=clock,
             entropy=entropy,
         ),
-        introspection=Introspection(clients=clients, credentials=credentials, policy=policy, store=store),
+        introspection=Introspection(clients=clients, credentials=credentials, policy=policy, cache=cache, store=store),
         release=Release(
             clients=clients, credentials=credentials, policy=policy, store=store, recorder=recorder, clock=clock
         ),

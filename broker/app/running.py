@@ -1,8 +1,9 @@
 """A running broker: opened in order, tended, closed in the reverse order.
 
 1. Start: keys, policy and audit log are open; the store is started (embedded) and claimed; then the log says so.
-2. Running: every `TEND_SECONDS` unwritten records are written, the outbox is emptied, abandoned steps are recovered. A
-   store that turns out to be another incarnation is claimed anew at once.
+2. Running: every `TEND_SECONDS` unwritten records are written, the outbox is emptied, abandoned steps are recovered, the
+   store is looked at. One that turns out to be another incarnation is claimed anew at once; while one is not what it must
+   be, nothing is minted. What stands in the way is said when it begins, when it changes, and once a minute.
 3. Stop: no new requests, running ones end, the log is closed, then the store.
 """
 
@@ -23,7 +24,8 @@ from broker.services.policies import Loaded
 
 log: Final = logging.getLogger("broker.app")
 TEND_SECONDS: Final = 1.0
-RECOVER_EVERY: Final = 5
+LOOK_EVERY: Final = 5
+SAY_AGAIN_SECONDS: Final = 60.0
 
 
 class Running:
@@ -34,6 +36,7 @@ class Running:
         self._embedded = EmbeddedServer(settings.data) if settings.store == EMBEDDED else None
         self._reclaim = asyncio.Event()
         self.parts: Parts | None = None
+        self._said, self._said_at = "", 0.0
 
     def trouble(self, error: BrokerError) -> None:
         """Told of every failure of a request: a store that must be claimed anew is claimed anew, in the background."""
@@ -46,6 +49,7 @@ class Running:
         try:
             self.parts = parts = await self._compose(url)
             await parts.incarnation.open()
+            say_claims(parts)
             await self._announce(parts)
         except BaseException:
             await self.stop()
@@ -98,22 +102,32 @@ class Running:
                     self._reclaim.clear()
                     parts.incarnation.lose()
                 await parts.incarnation.open()
+                say_claims(parts)
                 doubts = parts.recorder.doubts
                 if doubts:
                     await parts.incarnation.recover_changes()
                     await parts.cache.refresh()
                     parts.recorder.resolve(doubts)
                 await parts.recorder.tend(parts.cache.view.gen)
-                if rounds % RECOVER_EVERY == 0:
+                if rounds % LOOK_EVERY == 0:
                     await parts.incarnation.recover_abandoned()
+                    await parts.incarnation.look()
             except BrokerError as error:
-                log.warning("%s: %s", type(error).__name__, error)
+                self._say(f"{type(error).__name__}: {error}")
                 if isinstance(error, StoreUnclaimedError):
                     parts.incarnation.lose()
                 await asyncio.sleep(0.1)  # a store that refuses at once is not asked in a tight loop
             except Exception:
                 log.exception("tending the broker failed; it goes on")
                 await asyncio.sleep(TEND_SECONDS)
+            else:
+                self._said = ""
+
+    def _say(self, text: str) -> None:
+        now = asyncio.get_running_loop().time()
+        if text != self._said or now - self._said_at > SAY_AGAIN_SECONDS:
+            log.warning("%s", text)
+            self._said, self._said_at = text, now
 
     async def stop(self) -> None:
         """Close everything that is open (rule 3)."""
@@ -140,6 +154,12 @@ async def tended(running: Running) -> AsyncIterator[None]:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
         await running.stop()
+
+
+def say_claims(parts: Parts) -> None:
+    """Say which claims were made: each made all credentials of before void."""
+    for claim in parts.incarnation.take_claims():
+        log.info("store claimed as gen %d: %s; credentials of before are void", claim.gen, claim.reason)
 
 
 def warn_of_edited(loaded: Loaded) -> None:

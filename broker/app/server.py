@@ -29,6 +29,7 @@ from broker.http.api import make_api
 
 log: Final = logging.getLogger("broker.app")
 GC_THRESHOLDS: Final = (10_000, 20, 100)
+ENDS: Final = (signal.SIGTERM, signal.SIGINT)
 
 
 def serve(settings: Settings) -> None:
@@ -49,9 +50,9 @@ def uvloop_run(main: object) -> None:
 
 async def _serve(settings: Settings) -> None:
     listener = _listen(settings)
-    running = Running(settings)
+    running, ending = Running(settings), _Ending()
     try:
-        parts = await _start(running)
+        parts = await _start(running, ending)
     except BaseException:
         listener.close()
         raise
@@ -82,15 +83,30 @@ async def _serve(settings: Settings) -> None:
             log.info("listening beyond loopback: put TLS in front of it")
         # uvicorn drains, then raises the signal again under the handler that was there before: that one must not end
         # the process, since log and store are still open
-        for number in (signal.SIGTERM, signal.SIGINT):
-            signal.signal(number, _drained)
+        ending.server = server
+        for number in ENDS:
+            signal.signal(number, ending)
         await server.serve(sockets=[listener])
 
 
-async def _start(running: Running) -> Parts | None:
+class _Ending:
+    """What SIGTERM and SIGINT do: break the start off; once there is a server, have it drain."""
+
+    def __init__(self) -> None:
+        self.starting: asyncio.Future[Parts] | None = None
+        self.server: uvicorn.Server | None = None
+
+    def __call__(self, *_: object) -> None:
+        if self.server is not None:
+            self.server.should_exit = True
+        elif self.starting is not None:
+            self.starting.cancel()
+
+
+async def _start(running: Running, ending: _Ending) -> Parts | None:
     """The parts of a broker that has started; None where a signal broke that off."""
     loop = asyncio.get_running_loop()
-    starting = asyncio.ensure_future(running.start())
+    ending.starting = starting = asyncio.ensure_future(running.start())
     reloads: list[asyncio.Task[None]] = []
 
     async def reload() -> None:
@@ -103,17 +119,13 @@ async def _start(running: Running) -> Parts | None:
     hup = getattr(signal, "SIGHUP", None)
     if hup is not None:
         loop.add_signal_handler(hup, hang_up)
-    for number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(number, starting.cancel)
+    for number in ENDS:
+        loop.add_signal_handler(number, ending)
     try:
         return await starting
     except asyncio.CancelledError:
         log.info("ended by a signal before it had started")
         return None
-
-
-def _drained(*_: object) -> None:
-    """The signal has done its work."""
 
 
 def _listen(settings: Settings) -> socket.socket:

@@ -3,6 +3,7 @@
 1. Look at the store. Steps in its outbox whose record is missing are written as `recover` records first.
 2. Claimed, by a gen that the log knows, and not behind the log: adopt it.
 3. A gen that the log does not know: another broker's log knows more. Refuse, unless the operator states a reason.
+   A stated reason counts for the first time that the store is opened, so that two brokers do not claim it in turns.
 4. Otherwise (another process, restarted, flushed, restored, or a stated reason): write a `gen.claim` record, then claim
    with a greater gen, a greater seq, and exactly the versions and marks of the log. A newer gen kills every outstanding
    credential.
@@ -18,7 +19,7 @@ from typing import Final
 from broker.domain.audit.records import CONTROL, Claimed, Recovered
 from broker.domain.audit.replay import Replayed, replay
 from broker.domain.canonical import JsonError, JsonObject, parse_json_object
-from broker.domain.errors import BrokerError, StoreUnclaimedError, StoreUnknownError
+from broker.domain.errors import BrokerError, StoreUnclaimedError, StoreUnknownError, StoreUnsuitableError
 from broker.ports.audit import AuditLog
 from broker.ports.store import Incarnation, StoreFence
 from broker.ports.system import Clock, Entropy
@@ -52,6 +53,7 @@ class IncarnationService:
         self._lock = asyncio.Lock()
         self.is_open = False
         self.failure: BrokerError | None = None
+        self.claims: tuple[Claimed, ...] = ()
 
     async def open(self) -> None:
         """Adopt or claim the store. Raises what stands in the way; nothing is minted until this has succeeded."""
@@ -67,14 +69,38 @@ class IncarnationService:
                 await self._cache.refresh()
             except BrokerError as error:
                 self.failure = error
+                if isinstance(error, StoreUnknownError | StoreUnsuitableError):
+                    self._cache.forget(error)
                 raise
             self.failure = None
             self.is_open = True
+            self._force_reason = None
 
-    def lose(self) -> None:
-        """The store turned out to be another incarnation; `open` must be called again."""
+    def take_claims(self) -> tuple[Claimed, ...]:
+        """The claims since this was last asked."""
+        taken, self.claims = self.claims, ()
+        return taken
+
+    async def look(self) -> None:
+        """Look at an open store again: it may have been claimed by another, or be no longer what it must be.
+
+        Raises what stands in the way now; nothing is minted until `open` has succeeded again.
+        """
+        gen = self._cache.view.gen if self.is_open else None
+        try:
+            found = await self._fence.inspect()
+        except StoreUnsuitableError as error:
+            self.lose(error)
+            raise
+        still_ours = self.is_open and self._cache.view.gen == gen  # and not claimed anew meanwhile, by ourselves
+        if still_ours and (not found.is_claimed or found.gen != gen):
+            self.lose()
+
+    def lose(self, why: BrokerError | None = None) -> None:
+        """The store turned out to be another incarnation, or not what it must be; `open` must be called again."""
         self.is_open = False
-        self._cache.forget()
+        self.failure = why
+        self._cache.forget(why)
 
     async def _try_open(self) -> bool:
         found = await self._fence.inspect()
@@ -95,21 +121,21 @@ class IncarnationService:
         known_gen = known.gen
         known.gen = max(self._clock.now_ms(), found.gen + 1, known.gen + 1)
         known.seq = max(found.seq, known.seq) + SEQ_MARGIN
-        await self._log.append(
-            Claimed(
-                id=self._entropy.token(),
-                ts=self._clock.timestamp(),
-                gen=known.gen,
-                seq=known.seq,
-                previous_gen=found.gen,
-                run_id=found.run_id,
-                reason=self._force_reason or _why(found, known_gen),
-            )
+        claimed = Claimed(
+            id=self._entropy.token(),
+            ts=self._clock.timestamp(),
+            gen=known.gen,
+            seq=known.seq,
+            previous_gen=found.gen,
+            run_id=found.run_id,
+            reason=self._force_reason or _why(found, known_gen),
         )
+        await self._log.append(claimed)
         try:
             await self._fence.claim(found, known)
         except StoreUnclaimedError:
             return False
+        self.claims += (claimed,)
         return True
 
     async def recover_changes(self) -> int:

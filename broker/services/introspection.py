@@ -3,7 +3,7 @@
 1. The caller authenticates; without: refused.
 2. A caller that is neither the credential's audience nor its client learns nothing: `active: false`.
 3. A token that is no valid credential of ours is not active, and nothing else is said of it.
-4. The store is asked each time; it answers from positive state, marks and gen.
+4. The store is asked each time; it answers from positive state, marks and gen. One that is not what it must be is not.
 5. `use=<id>` counts one use of the credential under that id (credentials with `uses`).
 """
 
@@ -21,6 +21,7 @@ from broker.ports.policy import PolicySource
 from broker.ports.store import Assertion, CredentialStore, Inquiry, Standing
 from broker.services.clients import Clients, refuse_once, replayed
 from broker.services.credentials import Credentials, KnownCredential
+from broker.services.lifecycle_cache import LifecycleCache
 
 INACTIVE: JsonObject = {"active": False}
 
@@ -29,11 +30,18 @@ class Introspection:
     """The use case; one for a process."""
 
     def __init__(
-        self, *, clients: Clients, credentials: Credentials, policy: PolicySource, store: CredentialStore
+        self,
+        *,
+        clients: Clients,
+        credentials: Credentials,
+        policy: PolicySource,
+        cache: LifecycleCache,
+        store: CredentialStore,
     ) -> None:
         self._clients = clients
         self._credentials = credentials
         self._policy = policy
+        self._cache = cache
         self._store = store
 
     async def introspect(self, caller: ClientCredentials | Refusal, form: Mapping[str, str]) -> JsonObject | Refusal:
@@ -68,6 +76,7 @@ class Introspection:
         self, known: KnownCredential, use: str | None, assertion: Assertion | None
     ) -> JsonObject | Refusal:
         credential = known.credential
+        self._cache.check_known()
         standing = await self._store.inquire(
             Inquiry(
                 jti=credential.jti,

@@ -6,7 +6,7 @@ second look necessary, never a wrong credential.
 
 from __future__ import annotations
 
-from broker.domain.errors import StoreUnclaimedError
+from broker.domain.errors import BrokerError, StoreUnclaimedError
 from broker.domain.lifecycle.states import LifecycleView
 from broker.ports.store import VersionStore
 
@@ -17,19 +17,26 @@ class LifecycleCache:
     def __init__(self, store: VersionStore) -> None:
         self._store = store
         self._view: LifecycleView | None = None
+        self._why: BrokerError | None = None
 
     @property
     def view(self) -> LifecycleView:
-        """The last view. Raises `StoreUnclaimedError` before there is one."""
+        """The last view. Where there is none, raises what stands in the way, by default `StoreUnclaimedError`."""
         if self._view is None:
+            if self._why is not None:
+                raise type(self._why)(*self._why.args)
             raise StoreUnclaimedError("the store has not been claimed yet")
         return self._view
+
+    def check_known(self) -> None:
+        """Raises as `view` does where there is none."""
+        _ = self.view
 
     async def refresh(self) -> LifecycleView:
         """Read the view from the store."""
         self._view = await self._store.view()
         return self._view
 
-    def forget(self) -> None:
-        """The store is another incarnation; what was known of it is void."""
-        self._view = None
+    def forget(self, why: BrokerError | None = None) -> None:
+        """The store is another incarnation, or not what it must be; what was known of it is void."""
+        self._view, self._why = None, why

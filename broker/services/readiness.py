@@ -9,7 +9,6 @@ from dataclasses import dataclass
 
 from broker.domain.errors import BrokerError
 from broker.ports.audit import AuditLog
-from broker.ports.store import StoreFence
 from broker.services.incarnation import IncarnationService
 from broker.services.recorder import Recorder
 
@@ -25,10 +24,7 @@ class Report:
 class Readiness:
     """One for a process."""
 
-    def __init__(
-        self, *, fence: StoreFence, incarnation: IncarnationService, log: AuditLog, recorder: Recorder
-    ) -> None:
-        self._fence = fence
+    def __init__(self, *, incarnation: IncarnationService, log: AuditLog, recorder: Recorder) -> None:
         self._incarnation = incarnation
         self._log = log
         self._recorder = recorder
@@ -46,11 +42,11 @@ class Readiness:
 
     async def _store(self) -> str:
         try:
-            found = await self._fence.inspect()
+            await self._incarnation.look()
         except BrokerError as error:
             return str(error) or type(error).__name__
         if self._incarnation.failure is not None:
             return str(self._incarnation.failure)
-        if not found.is_claimed or not self._incarnation.is_open:
+        if not self._incarnation.is_open:
             return "the store is not claimed"
         return "ok"
