@@ -3,7 +3,7 @@
 1. `*.yaml` in the folder: `trust.yaml`, `exceptions.yaml`, and one file for each tool. `*.yml` is reported, since it
    would look like policy and not be read. Hidden files are left alone.
 2. `tests/*.yaml` are read for their form, `contracts/**.json` for the tools that name them.
-3. Key files that `trust.yaml` names are there and can be read.
+3. Key files that `trust.yaml` names are there and are JWK Sets of public keys.
 4. Every contract and every `needed_when` compiles.
 
 Nothing that a folder can hold makes it raise anything but `PolicyInvalidError`.
@@ -23,7 +23,9 @@ from broker.domain.ids import ToolName
 from broker.domain.policy.document import Policy, ToolPolicy
 from broker.domain.policy.located import Located, PolicyInvalidError, Problem, Problems
 from broker.domain.policy.parse import PolicyFiles, parse_policy
+from broker.domain.tokens.keys import JwksError
 from broker.engines.arguments import VersionMatcher
+from broker.engines.jwk import parse_jwks
 
 TRUST: Final = "trust.yaml"
 EXCEPTIONS: Final = "exceptions.yaml"
@@ -57,8 +59,18 @@ class PolicyFolder:
     def reload(self) -> Policy:
         """Read the folder again. Raises `PolicyInvalidError`; the last good policy stays."""
         with self._reloading:
-            self._current = load_policy(self._folder)
-            return self._current
+            loaded = load_policy(self._folder)
+            if loaded.tenant != self._current.tenant:
+                said = f"this broker runs for the tenant {self._current.tenant}, not for {loaded.tenant}"
+                raise PolicyInvalidError(
+                    (
+                        Problem(
+                            TRUST, 0, 0, "/tenant", "trust.tenant", said, "take the change back, or restart the broker"
+                        ),
+                    )
+                )
+            self._current = loaded
+            return loaded
 
 
 class _Reading:
@@ -154,16 +166,14 @@ class _Reading:
 
     def _check_key_files(self, key_files: tuple[tuple[str, Located], ...]) -> None:
         for path, node in key_files if self._with_keys else ():
-            try:
-                readable = Path(path).is_file()
-                if readable:
-                    with Path(path).open("rb"):
-                        pass
-            except OSError:
-                readable = False
-            if not readable:
+            content = _key_file(Path(path))
+            if content is None:
                 message = f"the key file {node.value} is not there or cannot be read"
                 self.problems.report(node, "trust.keys", message, mend="make one with `broker keygen`")
+            elif isinstance(found := parse_jwks(content), JwksError):
+                message = f"{node.value} holds no public keys: {found.problem}"
+                mend = "name a JWK Set, such as the .json file that `broker keygen` writes"
+                self.problems.report(node, "trust.keys", message, mend=mend)
 
     def _check_engines(self, tools: Mapping[ToolName, ToolPolicy], roots: Mapping[str, Located]) -> None:
         for tool in tools.values():
@@ -172,7 +182,7 @@ class _Reading:
                 try:
                     VersionMatcher(version)
                 except ContractError as error:
-                    place = _place_of(root, str(version.version), contract=str(error).startswith("/inputSchema"))
+                    place = _place_of(root, str(version.version), str(error).partition(": ")[0])
                     if place is not None:
                         mend = "mend the contract" if place.pointer.endswith("contract") else "mend the condition"
                         self.problems.report(place, "schema.unusable", str(error), mend=mend)
@@ -180,8 +190,27 @@ class _Reading:
                         self._report(f"{tool.tool}.yaml", "schema.unusable", str(error), "mend it")
 
 
-def _place_of(root: Located | None, version: str, *, contract: bool) -> Located | None:
-    """Where a version says what could not be compiled; the version itself where that was taken over from another."""
+def _key_file(path: Path) -> bytes | None:
+    try:
+        if not path.is_file():  # asked before it is opened: opening a pipe would wait for a writer
+            return None
+        with path.open("rb") as file:
+            return file.read(MAX_BYTES + 1)
+    except OSError:
+        return None
+
+
+def _place_of(root: Located | None, version: str, pointer: str) -> Located | None:
+    """Where a version says what could not be compiled: as far along the pointer as it is said there, not taken over."""
     versions = root.get("versions") if root is not None else None
     node = versions.get(version) if versions is not None else None
-    return None if node is None else node.get("contract" if contract else "scopes") or node
+    if node is None or pointer.startswith("/inputSchema"):
+        return None if node is None else node.get("contract") or node
+    for step in pointer.split("/")[1:]:
+        items = node.items()
+        name = step.replace("~1", "/").replace("~0", "~")
+        below = items[int(step)] if step.isdecimal() and int(step) < len(items) else node.get(name)
+        if below is None:
+            break
+        node = below
+    return node

@@ -1,6 +1,6 @@
 """A whole policy from its files, already read as located nodes. Every problem of every file is collected.
 
-1. `trust.yaml` first: tools are checked against whom it knows.
+1. `trust.yaml` first: tools are checked against whom it knows. A tool that it names for a client has a file.
 2. Each tool file is named for its tool, and no tool has two files.
 3. Test files have their form; what they say is checked where policies are tested.
 4. A policy comes out only where no problem was found at all.
@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from difflib import get_close_matches
 
 from broker.domain.canonical import JsonError
 from broker.domain.ids import ToolName
@@ -69,6 +70,8 @@ def parse_policy(files: PolicyFiles, problems: Problems) -> Parsed:
         if tool.tool in tools:
             problems.report(root, "file.name", f"{tool.tool} has a file already", mend="keep one of them")
         tools[tool.tool] = tool
+    if files.trust:
+        _check_client_tools(files.trust, files.tools, problems)
     for _, root in sorted(files.tests.items()):
         conform(TEST_FILE, root, problems)
     if not files.tools:
@@ -99,6 +102,17 @@ def parse_policy(files: PolicyFiles, problems: Problems) -> Parsed:
         except JsonError as error:  # pragma: no cover - numbers were bounded when the files were read
             problems.report(nowhere, "field.value", str(error), mend="mend the number")
     return Parsed(policy=policy, tools=tools, key_files=trust.key_files)
+
+
+def _check_client_tools(trust: Located, tools: Mapping[str, Located], problems: Problems) -> None:
+    known = sorted(name.removesuffix(".yaml") for name in tools)
+    for _, client in trust.children("clients"):
+        listed = client.get("tools")
+        for item in listed.items() if listed is not None else ():
+            if isinstance(item.value, str) and "*" not in item.value and item.value not in known:
+                near = get_close_matches(item.value, known, 1, 0.6)
+                mend = f"did you mean {near[0]}?" if near else f"tools here: {', '.join(known) or 'none'}"
+                problems.report(item, "tool.unknown", f"there is no file {item.value[:80]}.yaml", mend=mend)
 
 
 def _add(problems: Problems, found: list[Problem]) -> None:

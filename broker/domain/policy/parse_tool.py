@@ -7,7 +7,7 @@ Beyond the form, each departure a problem at its place:
 3. An argument points at a property of the contract. Only path, url and host have roots, and every root has a normal
    form. A default of the contract lies under the roots. `enforced_by` names scopes of the version.
 4. A scope is a token or a template whose placeholders are properties that hold text or whole numbers, and that cannot
-   spell another scope of the version. What `needed_when` names is a property of the contract.
+   spell another scope of the version. What `needed_when` names is a property of the contract; its keywords are known.
 5. A task grants scopes of the version, for at most `max_ttl`, to clients and by claims that `trust.yaml` knows.
 6. `replaces` names another version of the file.
 """
@@ -19,6 +19,7 @@ from collections.abc import Iterable, Mapping
 from broker.domain.canonical import JsonError, JsonObject, JsonValue, parse_json
 from broker.domain.contracts.contract import ContractError, ToolContract, parse_contract
 from broker.domain.ids import ClientId, TaskName, ToolName, Version
+from broker.domain.policy.conditions import nearest_keyword, unknown_keywords
 from broker.domain.policy.document import (
     ROOTED_KINDS,
     ArgumentRule,
@@ -185,6 +186,9 @@ class _Reader:
                 self._problems.report(place, "scope.template", message, mend="name an argument that does")
         needed = node.get("needed_when")
         condition = plain(needed) if needed is not None else False
+        for key in unknown_keywords(needed) if needed is not None else ():
+            message = f"{key.value!r} is no keyword of JSON Schema"
+            self._problems.report(key, "scope.condition", message, mend=nearest_keyword(str(key.value)))
         if needed is not None and isinstance(condition, dict) and schema is not None:
             for name in sorted(_names_in(condition)):
                 if property_at(schema, f"/{name.replace('~', '~0').replace('/', '~1')}") is None:

@@ -55,7 +55,8 @@ def parse_trust(root: Located, *, base: str, problems: Problems) -> Trust:
     node = conform(TRUST_FILE, root, problems)
     reader = _Reader(base, problems)
     defaults = reader.defaults(node.get("defaults"))
-    issuers = {name: reader.issuer(name, child) for name, child in node.children("issuers")}
+    named = found.entries() if (found := node.get("issuers")) is not None else {}
+    issuers = {name: reader.issuer(named[name].key, child) for name, child in node.children("issuers")}
     clients = {ClientId(name): reader.client(name, child) for name, child in node.children("clients")}
     admins = {name: reader.admin(name, child) for name, child in node.children("admins")}
     return Trust(
@@ -93,8 +94,9 @@ class _Reader:
             leeway_seconds=self._bounded(node, "leeway", Defaults().leeway_seconds, MAX_LEEWAY_SECONDS),
         )
 
-    def issuer(self, name: str, node: Located) -> IssuerTrust:
-        self._web(name, node)
+    def issuer(self, key: Located, node: Located) -> IssuerTrust:
+        name = str(key.value)
+        self._web(name, key)
         lifetime = self._bounded(node, "max_lifetime", MAX_SUBJECT_LIFETIME_SECONDS, MAX_SUBJECT_LIFETIME_SECONDS)
         claims = {key: str(child.value) for key, child in node.children("claims")}
         return IssuerTrust(
@@ -160,6 +162,7 @@ class _Reader:
             self._problems.report(
                 file, "trust.keys", "the file leads out of its folder by `..`", mend="name it plainly"
             )
+            return None
         path = text if text.startswith("/") else f"{self._base.rstrip('/')}/{text}"
         self.key_files.append((path, file))
         return KeySource(file=path)

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 from broker.cli.policy import policy_group
+from broker.engines.jwk import generate_private_key, public_jwk
 from click.testing import CliRunner
 
 SHIPPED = Path(__file__).parents[3] / "policies"
@@ -18,8 +19,9 @@ def folder(tmp_path: Path) -> Path:
     folder = tmp_path / "policies"
     shutil.copytree(SHIPPED, folder)
     (folder / "keys").mkdir()
+    keys = json.dumps({"keys": [public_jwk(generate_private_key("ES256"), algorithm="ES256")]})
     for name in ("reporting-mcp", "db-api", "files-api", "operator", "rollout-bot"):
-        (folder / "keys" / f"{name}.json").write_text('{"keys": []}')
+        (folder / "keys" / f"{name}.json").write_text(keys)
     return folder
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import shutil
 from pathlib import Path
@@ -10,8 +11,10 @@ import pytest
 from broker.adapters.policyfile.folder import load_policy
 from broker.domain.policy.document import Policy
 from broker.domain.policy.located import PolicyInvalidError, Problem
+from broker.engines.jwk import generate_private_key, public_jwk
 
 SHIPPED = Path(__file__).parents[4] / "policies"
+KEYS = json.dumps({"keys": [public_jwk(generate_private_key("ES256"), algorithm="ES256")]})
 
 
 class PolicyTree:
@@ -58,5 +61,5 @@ def tree(tmp_path: Path) -> PolicyTree:
     for name in re.findall(r"file: (keys/\S+)}", (folder / "trust.yaml").read_text()):
         path = folder / name
         path.parent.mkdir(exist_ok=True)
-        path.write_text('{"keys": []}')
+        path.write_text(KEYS)
     return PolicyTree(folder)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from pathlib import Path
 
@@ -141,6 +142,69 @@ def test_a_condition_that_is_no_schema_is_refused_at_its_place(tree):
     tree.edit("db.query.yaml", "properties: {mode: {const: write}}", "properties: {mode: {type: wrong}}")
     problem = next(one for one in tree.problems() if one.rule == "schema.unusable")
     assert problem.message.startswith("/scopes/db:write/needed_when/properties/mode/type")
+    assert problem.pointer == "/versions/3/scopes/db:write/needed_when/properties/mode/type"
+    assert problem.line == tree.line_of("db.query.yaml", "{type: wrong}")
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "says"),
+    [
+        ("required: [mode]", "requird: [mode]", "did you mean required?"),
+        ("{mode: {const: write}}", "{mode: {konst: write}}", "did you mean const?"),
+        ("{mode: {const: write}}", "{mode: {anyOf: [{const: write}, {const: x, iff: {}}]}}", "did you mean if?"),
+        ("{mode: {const: write}}", "{mode: {const: write, not: {zzzz: 1}}}", "a keyword of JSON Schema"),
+    ],
+)
+def test_a_condition_with_a_word_that_a_validator_would_ignore_is_refused_at_the_word(tree, old, new, says):
+    tree.edit("db.query.yaml", old, new)
+    problem = tree.the_problem("scope.condition")
+    assert says in problem.mend
+    assert problem.line == tree.line_of("db.query.yaml", new)
+
+
+def test_a_condition_may_ask_for_a_property_that_is_called_like_no_keyword(tree):
+    tree.edit(
+        "db.query.yaml", "required: [mode]", "required: [mode]\n          not: {properties: {timeout_ms: {const: 1}}}"
+    )
+    tree.load()
+
+
+@pytest.mark.parametrize(
+    ("content", "says"),
+    [
+        ("-----BEGIN PRIVATE KEY-----", "not a JWK Set"),
+        ("{}", "not a JWK Set with at least one key"),
+        (json.dumps({"keys": [{"kty": "EC", "crv": "P-256", "x": "AA", "y": "AA", "d": "AAAA"}]}), "private members"),
+    ],
+)
+def test_a_key_file_that_holds_no_public_keys_is_refused_and_not_repeated(tree, content, says):
+    tree.write("keys/operator.json", content)
+    problem = tree.the_problem("trust.keys")
+    assert says in problem.message
+    assert problem.line == tree.line_of("trust.yaml", "keys/operator.json")
+    assert "AAAA" not in str(problem)
+
+
+def test_a_tool_that_trust_names_for_a_client_has_a_file(tree):
+    tree.edit("trust.yaml", "tools: [db.query, files.read]", "tools: [db.qery, files.read, nowhere, later.*]")
+    found = [(problem.rule, problem.message, problem.mend) for problem in tree.problems()]
+    assert found == [
+        ("tool.unknown", "there is no file db.qery.yaml", "did you mean db.query?"),
+        ("tool.unknown", "there is no file nowhere.yaml", "tools here: db.query, files.read"),
+    ]
+
+
+def test_an_issuer_over_plain_http_is_reported_where_it_stands(tree):
+    tree.edit("trust.yaml", "  http://127.0.0.1:8421:\n", "  http://idp.example:\n")
+    assert tree.the_problem("trust.transport").line == tree.line_of("trust.yaml", "http://idp.example:")
+
+
+def test_a_tenant_is_not_changed_by_a_reload(tree):
+    source = PolicyFolder(tree.folder)
+    tree.edit("trust.yaml", "tenant: default", "tenant: other")
+    with pytest.raises(PolicyInvalidError, match=r"(?s)trust\.tenant.*restart the broker"):
+        source.reload()
+    assert source.current().tenant == "default"
 
 
 @pytest.mark.parametrize(
