@@ -15,11 +15,12 @@ import logging
 from collections.abc import AsyncIterator
 from typing import Final
 
+from broker.adapters.redis.connection import address
 from broker.adapters.redis.embedded import EmbeddedServer
 from broker.app.compose import Parts, compose
 from broker.app.settings import EMBEDDED, Settings
 from broker.domain.audit.records import KeyCreated, LogClosed, LogOpened
-from broker.domain.errors import BrokerError, StoreUnclaimedError
+from broker.domain.errors import BrokerError, StoreUnavailableError, StoreUnclaimedError
 from broker.services.policies import Loaded
 
 log: Final = logging.getLogger("broker.app")
@@ -48,8 +49,7 @@ class Running:
         url = await self._start_store()
         try:
             self.parts = parts = await self._compose(url)
-            await parts.incarnation.open()
-            say_claims(parts)
+            await _open_store(parts, url)
             await self._announce(parts)
         except BaseException:
             await self.stop()
@@ -154,6 +154,14 @@ async def tended(running: Running) -> AsyncIterator[None]:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
         await running.stop()
+
+
+async def _open_store(parts: Parts, url: str) -> None:
+    try:
+        await parts.incarnation.open()
+    except StoreUnavailableError as error:
+        raise StoreUnavailableError(f"{error} ({address(url)}); is it running, and is --store right?") from None
+    say_claims(parts)
 
 
 def say_claims(parts: Parts) -> None:

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from broker_parts import BrokerProcess, wait_until
+from broker_parts import BrokerProcess, PolicyTree, free_port, wait_until
 from store_parts import PATIENCE_SECONDS
 
 
@@ -106,3 +106,40 @@ def test_an_address_that_is_taken_says_how_to_go_on(tmp_path: Path) -> None:
     assert ended.returncode == 3
     assert "end what listens there, or name another --port" in ended.stderr
     assert list(tmp_path.iterdir()) == []
+
+
+def policies(folder: Path) -> str:
+    return str(PolicyTree(folder / "policies").folder)
+
+
+@pytest.mark.parametrize(
+    ("store", "code", "says"),
+    [
+        ("redis://u:secretpw@127.0.0.1:1", 4, "the store cannot be reached (127.0.0.1:1); is it running"),
+        ("unix:///nowhere/store.sock", 4, "the store cannot be reached (/nowhere/store.sock); is it running"),
+        ("redis://u:secretpw@[::1", 3, "store: the URL is not well formed"),
+    ],
+)
+def test_a_store_that_is_not_there_is_said_with_its_address_and_without_its_password(
+    tmp_path: Path, store: str, code: int, says: str
+) -> None:
+    ended = serve("--policies", policies(tmp_path), "--port", str(free_port()), "--store", store, cwd=tmp_path)
+    assert ended.returncode == code
+    assert says in ended.stderr
+    assert "secretpw" not in ended.stderr
+    assert "Traceback" not in ended.stderr
+
+
+def test_a_store_url_that_leads_to_something_else_says_so(tmp_path: Path, broker: BrokerProcess) -> None:
+    broker.start()
+    store = f"redis://127.0.0.1:{broker.port}"
+    ended = serve("--policies", str(broker.policies.folder), "--port", str(free_port()), "--store", store, cwd=tmp_path)
+    assert ended.returncode == 4
+    assert "neither Redis nor Valkey" in ended.stderr
+
+
+def test_a_data_folder_that_cannot_be_is_named(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    ended = serve("--policies", policies(tmp_path), "--port", str(free_port()), "--data", "file/data", cwd=tmp_path)
+    assert ended.returncode == 3
+    assert f"{tmp_path / 'file/data/store'} (Not a directory); name another with --data" in ended.stderr

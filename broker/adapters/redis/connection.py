@@ -60,7 +60,10 @@ def connector(url: str, *, connect_seconds: float, protocol: Protocol) -> Callab
 
 
 def _settings(url: str) -> dict[str, Any]:
-    parts = urlsplit(url)
+    try:
+        parts = urlsplit(url)
+    except ValueError:
+        raise ConfigurationError("store: the URL is not well formed") from None
     scheme = _SCHEMES.get(parts.scheme)
     if scheme is None:
         raise ConfigurationError("store: the URL must begin with redis://, rediss:// or unix://")
@@ -76,4 +79,24 @@ def _settings(url: str) -> dict[str, Any]:
     in_path = parts.path.strip("/") if scheme != "unix" else ""
     if settings.pop("db", 0) != 0 or in_path not in ("", "0"):
         raise ConfigurationError("store: only database 0 is used; take the database number out of the URL")
+    _check_files(settings)
     return settings
+
+
+def _check_files(settings: Mapping[str, Any]) -> None:
+    """The files of a TLS connection are there: a connection that fails for want of one would not say so."""
+    for name in ("ssl_ca_certs", "ssl_certfile", "ssl_keyfile"):
+        if settings.get(name) is not None:
+            try:
+                with open(settings[name], "rb"):
+                    pass
+            except OSError as error:
+                raise ConfigurationError(
+                    f"store: {name} {settings[name]} cannot be read: {error.strerror}; name a file in PEM form"
+                ) from None
+
+
+def address(url: str) -> str:
+    """Where a store's URL leads, without user and password, for an operator to read. Raises `ConfigurationError`."""
+    settings = _settings(url)
+    return str(settings.get("path") or f"{settings.get('host', 'localhost')}:{settings.get('port', 6379)}")

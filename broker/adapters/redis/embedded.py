@@ -124,8 +124,10 @@ class EmbeddedServer:
         try:
             while not await self._answers():
                 if process.returncode is not None:
-                    raise StoreUnavailableError(f"it ended with code {process.returncode}; see store/store.log")
-                await self._wait(deadline, "it does not answer; see store/store.log")
+                    raise StoreUnavailableError(
+                        f"the embedded store ended with code {process.returncode}; {self._folder.log} says why"
+                    )
+                await self._wait(deadline, f"the embedded store does not answer; {self._folder.log} says why")
         except StoreUnavailableError:
             await self._end(1.0)
             raise

@@ -44,6 +44,10 @@ class StoreFolder:
     def config(self) -> Path:
         return self.path / "valkey.conf"
 
+    @property
+    def log(self) -> Path:
+        return self.path / "store.log"
+
     def own(self) -> None:
         """Make the folder this broker's, or raise `ConfigurationError` (1)."""
         try:
@@ -51,12 +55,14 @@ class StoreFolder:
             self.path.chmod(0o700)
             owner = os.open(self.path / "broker.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         except OSError as error:
-            raise ConfigurationError(f"data directory: the store cannot be kept in it ({error.strerror})") from None
+            raise ConfigurationError(
+                f"data directory: the store cannot be kept in {self.path} ({error.strerror}); name another with --data"
+            ) from None
         if not _lock(owner):
             other = os.read(owner, 20).decode("ascii", "replace").strip()
             os.close(owner)
             raise ConfigurationError(
-                f"data directory: another broker (process {other or 'unknown'}) uses it; "
+                f"data directory: another broker (process {other or 'unknown'}) uses {self.path.parent}; "
                 "stop that one, or give this one a directory of its own"
             )
         os.ftruncate(owner, 0)
@@ -110,7 +116,7 @@ class StoreFolder:
 
     def open_log(self) -> int:
         """The server's log, to be appended to."""
-        return os.open(self.path / "store.log", os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
+        return os.open(self.log, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
 
 
 def _lock(file: int) -> bool:

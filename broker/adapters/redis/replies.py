@@ -6,6 +6,7 @@
 | OOM                                             | `StoreFullError`        | memory is full; only `issue` says so  |
 | NOPERM, ACL failure, NOAUTH, WRONGPASS          | `StoreUnsuitableError`  | an operator must mend the rights      |
 | BADFORMAT FOREIGN WRONGTYPE MOVED CROSSSLOT     | `StoreUnsuitableError`  | it holds, or lacks, what it must not  |
+| what is no reply of such a server               | `StoreUnsuitableError`  | the URL leads elsewhere               |
 | all others: READONLY, LOADING, MISCONF, BUSY …  | `StoreUnavailableError` | may pass; whether it acted is unknown |
 
 Messages name the kind of reply and never repeat it: an error reply can quote keys and arguments.
@@ -20,6 +21,7 @@ from redis.exceptions import (
     AuthenticationError,
     BusyLoadingError,
     ClusterCrossSlotError,
+    InvalidResponse,
     MovedError,
     NoPermissionError,
     OutOfMemoryError,
@@ -80,6 +82,8 @@ def failure_of(error: RedisError) -> BrokerError:
         return missing_right(text)
     if isinstance(error, AuthenticationError) or word in ("NOAUTH", "WRONGPASS"):
         return StoreUnsuitableError("the store refuses the user or password of its URL")
+    if isinstance(error, InvalidResponse):
+        return StoreUnsuitableError("what answers at the store's address is neither Redis nor Valkey; mend the URL")
     if isinstance(error, MovedError | ClusterCrossSlotError):
         return StoreUnsuitableError("this node of the cluster does not hold the tenant's slot; name the node that does")
     if isinstance(error, BrokenError) and not isinstance(error, BusyLoadingError):

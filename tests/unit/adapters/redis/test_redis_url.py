@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from broker.adapters.redis.connection import address
 from broker.adapters.redis.store import RedisStore
 from broker.adapters.redis.suitability import check, parse_info, warnings
 from broker.domain.errors import ConfigurationError, StoreUnsuitableError
@@ -16,7 +17,7 @@ from broker.domain.errors import ConfigurationError, StoreUnsuitableError
         "redis://localhost:6379/",
         "redis://localhost:6379/0",
         "redis://user:secret@localhost/0",
-        "rediss://localhost:6380?ssl_ca_certs=/etc/ca.pem",
+        f"rediss://localhost:6380?ssl_ca_certs={__file__}",
         "valkey://localhost",
         "valkeys://localhost",
         "unix:///run/store.sock?db=0",
@@ -37,6 +38,8 @@ def test_a_usable_url_is_accepted_without_connecting(url: str) -> None:
         ("u:secret@localhost", "must begin with"),
         ("", "must begin with"),
         ("redis://u:secret@localhost:port", "not well formed"),
+        ("redis://u:secret@[::1", "not well formed"),
+        ("rediss://u:secret@localhost?ssl_ca_certs=/nowhere/ca.pem", "ssl_ca_certs /nowhere/ca.pem cannot be read"),
         ("redis://u:secret@localhost?db=x", "not well formed"),
         ("redis://u:secret@localhost?retry_on_timeout=yes", "retry_on_timeout"),
         ("redis://u:secret@localhost?socket_timeout=99", "socket_timeout"),
@@ -89,3 +92,17 @@ def test_info_is_read_field_by_field() -> None:
         "redis_version": "7.0.15",
         "config_file": "/a:b",
     }
+
+
+@pytest.mark.parametrize(
+    ("url", "shown"),
+    [
+        ("redis://u:secret@store.example:6380", "store.example:6380"),
+        ("redis://:secret@store.example", "store.example:6379"),
+        ("rediss://u:secret@[::1]:6380", "::1:6380"),
+        ("unix://u:secret@/run/store.sock", "/run/store.sock"),
+        ("redis://", "localhost:6379"),
+    ],
+)
+def test_an_address_is_shown_without_user_and_password(url: str, shown: str) -> None:
+    assert address(url) == shown
