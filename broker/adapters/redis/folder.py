@@ -62,7 +62,7 @@ class StoreFolder:
             other = os.read(owner, 20).decode("ascii", "replace").strip()
             os.close(owner)
             raise ConfigurationError(
-                f"data directory: another broker (process {other or 'unknown'}) uses {self.path.parent}; "
+                f"data directory {self.path.parent}: another broker (process {other or 'unknown'}) uses it; "
                 "stop that one, or give this one a directory of its own"
             )
         os.ftruncate(owner, 0)
