@@ -12,7 +12,7 @@ from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
 
 from broker.domain.errors import BrokerError, Reason, Refusal
-from broker.http import admin, public
+from broker.http import admin, pages, public
 from broker.http.bounded import read_bounded, replay, send_no
 from broker.http.context import Refused, UseCases, on_bug, on_failure, on_refused
 from broker.http.metadata import make_metadata
@@ -55,6 +55,7 @@ def make_api(
     app.state.use_cases = use_cases
     app.state.metadata = make_metadata(use_cases.issuer)
     app.include_router(public.router)
+    app.include_router(pages.router)
     app.include_router(admin.router)
     app.oauth = OAuthEndpoints(
         issuer=use_cases.issuer,

@@ -1,13 +1,11 @@
-"""What anyone may read: metadata, keys, health, reference pages; and what authenticated gates may read and report."""
+"""What anyone may read: metadata, keys, health; and what authenticated gates may read and report."""
 
 from __future__ import annotations
 
-from importlib import resources
 from typing import Any
 
 import orjson
 from fastapi import APIRouter, Request, Response
-from fastapi.responses import PlainTextResponse
 
 from broker.domain.canonical import JsonError, parse_json_object
 from broker.domain.errors import Reason, Refusal
@@ -122,18 +120,3 @@ async def report_calls(request: Request) -> Response:
         raise Refused(Refusal(Reason.REQUEST_MALFORMED, f"not acceptable JSON: {error}", "body")) from None
     settled(await use_cases.calls.report(client, value))
     return Response(status_code=204)
-
-
-@router.get(
-    "/docs/{page}",
-    summary="Reference pages",
-    response_class=PlainTextResponse,
-    responses={404: {"description": "No such page", "content": {"text/plain": {"schema": {"type": "string"}}}}},
-)
-async def page(page: str) -> Response:
-    name = page.removesuffix(".md")
-    # looked for among the pages that there are, so that a caller's text never becomes a path
-    source = next((file for file in resources.files("broker.docs").iterdir() if file.name == f"{name}.md"), None)
-    if source is None:
-        return Response("no such page\n", 404, media_type="text/plain")
-    return Response(source.read_bytes(), media_type="text/plain; charset=utf-8")
