@@ -20,7 +20,7 @@ from enum import StrEnum
 from typing import Protocol
 
 from broker.domain.audit.replay import Replayed
-from broker.domain.ids import ClientId, VersionId
+from broker.domain.ids import VersionId
 from broker.domain.lifecycle.states import LifecycleView, VersionRecord
 from broker.domain.revocation.scopes import RevocationScope
 
@@ -216,11 +216,3 @@ class StoreFence(Protocol):
     async def acknowledge(self, gseqs: Sequence[int], *, gen: int | None = None) -> None:
         """Their records are durable: take them out of the outbox. gen: whose numbers they are, None for the present one."""
         ...
-
-
-@dataclass(frozen=True, slots=True)
-class Caller:
-    """An authenticated client or administrator, with the assertion that it used, still to be used up."""
-
-    id: ClientId
-    assertion: Assertion | None

@@ -156,8 +156,3 @@ def replayed() -> Refusal:
 async def refuse_once(refusal: Refusal, assertion: Assertion | None, store: CredentialStore) -> Refusal:
     """The refusal, once the assertion that came with it is used up: who finds a refused request must not repeat it."""
     return refusal if assertion is None or await store.take(assertion) else replayed()
-
-
-def client_name(trust: ClientTrust | AdminTrust) -> ClientId:
-    """The identifier of a client or administrator."""
-    return trust.client_id if isinstance(trust, ClientTrust) else ClientId(trust.name)
