@@ -33,7 +33,17 @@ READINGS: Final = "select * from readings"
 _PACKAGE: Final = "tests.journeys.demo"
 _SHIPPED_ISSUER: Final = "http://127.0.0.1:8421"
 _SHIPPED_RESOURCE: Final = "http://127.0.0.1:8430/mcp"
-_KEYS: Final = ("reporting-mcp", "db-api", "files-api", "operator", "rollout-bot")
+_KEYS: Final = (
+    "reporting-mcp",
+    "agents-mcp",
+    "db-api",
+    "files-api",
+    "repositories-api",
+    "payments-api",
+    "cluster-api",
+    "operator",
+    "rollout-bot",
+)
 
 
 @dataclass(frozen=True, slots=True)
