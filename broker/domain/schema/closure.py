@@ -34,6 +34,23 @@ def close(schema: JsonObject) -> JsonObject:
     return _Closing(modern(schema)).closed()
 
 
+def accepted_inputs(schema: JsonObject) -> JsonObject:
+    """What a version accepts: the objects in the closed view of its input schema. Raises `SchemaError`."""
+    return _objects_in(close(schema))
+
+
+def open_inputs(schema: JsonObject) -> JsonObject:
+    """The raw view beside it: the objects that the input schema itself accepts, in 2020-12 form. Raises `SchemaError`."""
+    return _objects_in(modern(schema))
+
+
+def _objects_in(schema: JsonObject) -> JsonObject:
+    kind = schema.get("type", "object")
+    if kind == "object" or (isinstance(kind, list) and "object" in kind):
+        return {**schema, "type": "object"}
+    return {"type": "object", "not": {}}  # arguments are an object, so such a schema accepts none
+
+
 def required_defaults(schema: JsonObject) -> tuple[str, ...]:
     """The pointers, from the root of the schema, of the properties that carry a `default`, along positions."""
     root = modern(schema)
@@ -45,7 +62,7 @@ def required_defaults(schema: JsonObject) -> tuple[str, ...]:
         visited += 1
         if visited > _MAX_POSITIONS:
             raise SchemaError(f"the schema unfolds into more than {_MAX_POSITIONS} places")
-        for part, refs in _in_place(node, root, seen):
+        for part, refs in in_place(node, root, seen):
             for name, child in _members(part, "properties"):
                 below = f"{pointer}/properties/{escape(name)}"
                 if _has_default(child, root):
@@ -65,7 +82,7 @@ def omitted_defaults(schema: JsonObject, arguments: JsonObject) -> tuple[str, ..
         pointer, node, value, depth = pending.pop()
         if depth > _MAX_DEPTH or not isinstance(value, dict | list):
             continue
-        for part, _ in _in_place(node, root, frozenset()):
+        for part, _ in in_place(node, root, frozenset()):
             if isinstance(value, dict):
                 for name, child in _members(part, "properties"):
                     below = f"{pointer}/{escape(name)}"
@@ -115,7 +132,7 @@ def _members(node: JsonObject, keyword: str) -> list[tuple[str, JsonValue]]:
     return list(named.items()) if isinstance(named, dict) else []
 
 
-def _in_place(node: JsonValue, root: JsonObject, seen: frozenset[str]) -> list[tuple[JsonObject, frozenset[str]]]:
+def in_place(node: JsonValue, root: JsonObject, seen: frozenset[str]) -> list[tuple[JsonObject, frozenset[str]]]:
     """A schema and what applies to the same value beside it: `$ref`, `allOf`, a choice between null and one other."""
     found: list[tuple[JsonObject, frozenset[str]]] = []
     pending = [(node, seen)]
@@ -142,7 +159,7 @@ def _in_place(node: JsonValue, root: JsonObject, seen: frozenset[str]) -> list[t
 
 
 def _has_default(node: JsonValue, root: JsonObject) -> bool:
-    return any("default" in part for part, _ in _in_place(node, root, frozenset()))
+    return any("default" in part for part, _ in in_place(node, root, frozenset()))
 
 
 def _may_be_object(node: JsonObject) -> bool:
