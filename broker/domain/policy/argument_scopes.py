@@ -70,24 +70,33 @@ def scopes_with_arguments(
 
 
 def _values_at(arguments: JsonObject, pointer: str) -> Iterator[JsonValue]:
-    """What stands at a pointer: nothing where it is absent or null, each member where it is a list.
+    """What stands at a pointer: nothing where it is absent or null; a list, there or on the way, stands for its members.
 
-    Something on the way that is no object stands for what is in it: it is no place, so it is judged as one.
+    Something on the way that is neither object nor list stands for what is in it: it is no place, so it is judged as one.
     """
-    level: JsonValue = arguments
+    level: list[JsonValue] = [arguments]
     for step in pointer.split("/")[1:]:
         name = step.replace("~1", "/").replace("~0", "~")
-        if not isinstance(level, dict):
-            break
-        if name not in level:
-            return
-        level = level[name]
-    pending = [level]
+        below: list[JsonValue] = []
+        for node in _members(level):
+            if not isinstance(node, dict):
+                below.append(node)
+            elif name in node:
+                below.append(node[name])
+        level = below
+    for value in _members(level):
+        if value is not None:
+            yield value
+
+
+def _members(values: list[JsonValue]) -> Iterator[JsonValue]:
+    """The values, with the members of lists in their place, at any depth and in order."""
+    pending = values[::-1]
     while pending:
         value = pending.pop()
         if isinstance(value, list):
-            pending.extend(value)
-        elif value is not None:
+            pending.extend(reversed(value))
+        else:
             yield value
 
 

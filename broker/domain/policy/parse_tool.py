@@ -15,6 +15,7 @@ Beyond the form, each departure a problem at its place:
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from typing import Final
 
 from broker.domain.canonical import JsonError, JsonObject, JsonValue, parse_json
 from broker.domain.contracts.contract import ContractError, ToolContract, parse_contract
@@ -37,6 +38,10 @@ from broker.domain.policy.parse_trust import Trust, parse_duration
 from broker.domain.policy.roots import normalise_root, within
 from broker.domain.policy.shape import conform
 from broker.domain.policy.templates import could_spell, parse_template
+from broker.domain.schema.closure import in_place
+from broker.domain.schema.dialect import SchemaError
+
+_MAX_PARTS: Final = 256
 
 
 def parse_tool(root: Located, *, trust: Trust, contracts: Mapping[str, bytes], problems: Problems) -> ToolPolicy | None:
@@ -238,16 +243,39 @@ class _Reader:
         )
 
 
-def property_at(schema: JsonValue, pointer: str) -> JsonObject | None:
-    """The schema of the property that a pointer into the arguments names; None where the contract lists none."""
-    node = schema
+def property_at(schema: JsonObject, pointer: str) -> JsonObject | None:
+    """The schema of the property that a pointer into the arguments names; None where the contract lists none.
+
+    A list on the way stands for its members; what applies beside a schema (`$ref`, `allOf`, a choice with null) is looked at
+    too. A reference that leads nowhere is the validator's to report: nothing is held against the pointer then.
+    """
+    try:
+        return _property_at(schema, pointer)
+    except SchemaError:
+        return {}
+
+
+def _property_at(schema: JsonObject, pointer: str) -> JsonObject | None:
+    found: list[JsonValue] = [schema]
     for step in pointer.split("/")[1:]:
         name = step.replace("~1", "/").replace("~0", "~")
-        properties = node.get("properties") if isinstance(node, dict) else None
-        if not isinstance(properties, dict) or name not in properties:
+        parts = [part for node in found for part in _with_members(node, schema)]
+        named = [part["properties"] for part in parts if isinstance(part.get("properties"), dict)]
+        found = [properties[name] for properties in named if isinstance(properties, dict) and name in properties]
+        if not found:
             return None
-        node = properties[name]
-    return node if isinstance(node, dict) else {}
+    return found[0] if isinstance(found[0], dict) else {}
+
+
+def _with_members(node: JsonValue, root: JsonObject) -> list[JsonObject]:
+    """A schema, what applies beside it, and the same of the members where it describes a list."""
+    found: list[JsonObject] = []
+    pending = [node]
+    while pending and len(found) < _MAX_PARTS:
+        parts = [part for part, _ in in_place(pending.pop(), root, frozenset())]
+        found.extend(parts)
+        pending.extend(part["items"] for part in parts if isinstance(part.get("items"), dict))
+    return found
 
 
 def _holds_text(schema: JsonObject) -> bool:

@@ -14,7 +14,14 @@ from broker.domain.policy.located import PolicyInvalidError
 
 def test_the_shipped_policy_is_lawful(tree):
     policy = tree.load()
-    assert sorted(policy.tools) == ["db.query", "files.read"]
+    assert sorted(policy.tools) == [
+        "db.query",
+        "files.read",
+        "files.write",
+        "k8s.exec",
+        "payments.refund",
+        "repo.open_change",
+    ]
     assert policy.tenant == "default"
     assert policy.lockstep == "strict"
     assert (policy.defaults.ttl_seconds, policy.defaults.max_ttl_seconds, policy.defaults.leeway_seconds) == (
@@ -31,7 +38,7 @@ def test_trust_is_read_as_written(tree):
     assert issuer.algorithms == ("ES256", "RS256")
     assert issuer.types == ("at+jwt",)
     assert issuer.claims == ClaimNames(account="sub", agent="azp", others={"groups": "groups"})
-    assert issuer.ceiling.scopes == ("db:*", "files:read:*")
+    assert issuer.ceiling.scopes == ("db:*", "files:*", "repo:*", "payments:*", "k8s:*")
     assert issuer.max_lifetime_seconds == 43200
     client = policy.clients["reporting-mcp"]
     assert client.jwks == KeySource(file=str(tree.folder / "keys/reporting-mcp.json"))
@@ -190,7 +197,11 @@ def test_a_tool_that_trust_names_for_a_client_has_a_file(tree):
     found = [(problem.rule, problem.message, problem.mend) for problem in tree.problems()]
     assert found == [
         ("tool.unknown", "there is no file db.qery.yaml", "did you mean db.query?"),
-        ("tool.unknown", "there is no file nowhere.yaml", "tools here: db.query, files.read"),
+        (
+            "tool.unknown",
+            "there is no file nowhere.yaml",
+            "tools here: db.query, files.read, files.write, k8s.exec, payments.refund, repo.open_change",
+        ),
     ]
 
 
@@ -404,9 +415,9 @@ def test_a_folder_without_trust_names_that_and_what_else_is_wrong(tree):
 
 
 def test_a_folder_without_tools_is_a_problem(tree):
-    for path in tree.folder.glob("*.read.yaml"):
-        path.unlink()
-    (tree.folder / "db.query.yaml").unlink()
+    for path in tree.folder.glob("*.yaml"):
+        if path.name != "trust.yaml":
+            path.unlink()
     assert "file.missing" in tree.rules()
 
 
@@ -436,3 +447,15 @@ def test_a_relative_folder_gives_absolute_key_files(tree, monkeypatch):
     monkeypatch.chdir(tree.folder.parent)
     file = load_policy(Path(tree.folder.name)).clients["db-api"].jwks.file
     assert file == str(tree.folder / "keys/db-api.json")
+
+
+def test_an_argument_may_lie_in_the_members_of_a_list_and_behind_a_reference(tree):
+    contract = json.loads((tree.folder / "contracts/repo.open_change/1.json").read_text())
+    assert "/files/path" in tree.load().tools["repo.open_change"].versions["1"].arguments
+    files = contract["inputSchema"]["properties"]["files"]
+    contract["inputSchema"]["$defs"] = {"file": files["items"]}
+    contract["inputSchema"]["properties"]["files"] = {**files, "items": {"allOf": [{"$ref": "#/$defs/file"}]}}
+    tree.write("contracts/repo.open_change/1.json", json.dumps(contract))
+    assert tree.rules() == {"version.digest"}
+    tree.edit("repo.open_change.yaml", "/files/path:", "/files/name:")
+    assert tree.rules() == {"version.digest", "argument.unknown"}

@@ -239,14 +239,25 @@ def test_an_argument_that_is_not_given_leads_nowhere(arguments):
 NESTED = replace(VERSION, arguments={"/source/path": ArgumentRule("/source/path", "path", within=("/srv/reports",))})
 
 
-@pytest.mark.parametrize("source", [[{"path": "/etc/passwd"}], [[{"path": "/srv/reports/a"}]], "/etc/passwd", 7])
+@pytest.mark.parametrize(
+    "source",
+    [
+        [{"path": "/etc/passwd"}],
+        [[{"path": "/srv/reports/a"}, {"path": "/etc/passwd"}]],
+        [{"path": "/srv/reports/a"}, "/etc/passwd"],
+        "/etc/passwd",
+        7,
+    ],
+)
 def test_what_hides_an_argument_from_its_pointer_is_refused_with_it(source):
     """The contract may let a list or a text stand where the policy expects an object; a tool may well read it."""
     outcome = ask(NESTED, arguments={"source": source}, facts=needs("db:read"))
     assert reason(outcome) is Reason.ARGUMENT_OUTSIDE_ROOT
 
 
-@pytest.mark.parametrize("source", [None, {}, {"path": None}, {"path": "/srv/reports/a"}])
+@pytest.mark.parametrize(
+    "source", [None, {}, [], {"path": None}, {"path": "/srv/reports/a"}, [{"path": "/srv/reports/a"}, {}], [[]]]
+)
 def test_a_nested_argument_is_judged_where_it_is(source):
     assert isinstance(ask(NESTED, arguments={"source": source}, facts=needs("db:read")), Permit)
 
