@@ -1,11 +1,8 @@
 """Arguments against a contract, by jsonschema-rs.
 
 1. The contract's schema is asked in its own dialect, its closure in 2020-12; both must accept.
-2. Nothing is fetched: a reference that leads outside the document is refused when the validator is made.
-3. Patterns run on a linear engine. One that needs lookaround runs on a backtracking engine with a step limit, and an
-   argument that uses the limit up does not fit.
-4. `format` is an annotation. No default is filled in, nothing is coerced.
-5. A problem names the place, the keyword and what the contract expects there; never a value that was given.
+2. Both are compiled as `engines.schemas` says. No default is filled in, nothing is coerced.
+3. A problem names the place, the keyword and what the contract expects there; never a value that was given.
 """
 
 from __future__ import annotations
@@ -17,29 +14,16 @@ from typing import Any, Final
 
 import jsonschema_rs
 
-from broker.domain.canonical import JsonError, JsonObject, JsonValue, canonical_json
+from broker.domain.canonical import JsonObject, JsonValue
 from broker.domain.contracts.contract import ContractError, ToolContract
 from broker.domain.policy.document import ArgumentFacts, VersionPolicy
 from broker.domain.schema.closure import close, resolve
-from broker.domain.schema.dialect import SchemaError, dialect_of, escape
+from broker.domain.schema.dialect import SchemaError, escape
+from broker.engines.schemas import compile_schema
 
-MAX_SCHEMA_BYTES: Final = 262_144
 _MAX_SHOWN: Final = 160
 _MAX_NAMES: Final = 24
 _MAX_PARTS: Final = 64
-_BACKTRACKS: Final = 10_000
-_REGEX_BYTES: Final = 1_048_576
-_LINEAR: Final = jsonschema_rs.RegexOptions(size_limit=_REGEX_BYTES, dfa_size_limit=_REGEX_BYTES)
-_LIMITED: Final = jsonschema_rs.FancyRegexOptions(
-    backtrack_limit=_BACKTRACKS, size_limit=_REGEX_BYTES, dfa_size_limit=_REGEX_BYTES
-)
-_DRAFTS: Final = {
-    4: jsonschema_rs.Draft4Validator,
-    6: jsonschema_rs.Draft6Validator,
-    7: jsonschema_rs.Draft7Validator,
-    2019: jsonschema_rs.Draft201909Validator,
-    2020: jsonschema_rs.Draft202012Validator,
-}
 _UNKNOWN_NAME: Final = ("unevaluatedProperties", "additionalProperties")
 # Keywords whose value is a rule of the contract that fits into a sentence.
 _SHOWN: Final = frozenset(
@@ -60,8 +44,8 @@ class ArgumentValidator:
             self._closed_schema = close(schema)
         except SchemaError as error:
             raise ContractError(f"/inputSchema{error}") from None
-        self._contract = _compile(schema, "/inputSchema")
-        self._closed = _compile(self._closed_schema, "/inputSchema")
+        self._contract = compile_schema(schema, "/inputSchema")
+        self._closed = compile_schema(self._closed_schema, "/inputSchema")
         self._contract_accepts = self._contract.is_valid
         self._closure_accepts = self._closed.is_valid
 
@@ -107,7 +91,7 @@ class VersionMatcher:
 
 def compile_condition(schema: JsonObject, pointer: str) -> jsonschema_rs.Validator:
     """The validator of a `needed_when`. Raises `ContractError` with the pointer."""
-    return _compile(schema, pointer)
+    return compile_schema(schema, pointer)
 
 
 def _describe(error: Any, schema: JsonObject) -> str:
@@ -156,24 +140,6 @@ def _legal_names(schema: JsonObject, schema_path: list[str | int]) -> Iterator[s
         if isinstance(reference, str) and reference.startswith("#") and reference not in seen:
             seen.add(reference)
             pending.append(resolve(schema, reference))
-
-
-def _compile(schema: JsonObject, pointer: str) -> jsonschema_rs.Validator:
-    try:
-        size = len(canonical_json(schema))
-        validator = _DRAFTS[dialect_of(schema)]
-    except (JsonError, SchemaError) as error:
-        raise ContractError(f"{pointer}: {error}") from None
-    if size > MAX_SCHEMA_BYTES:
-        raise ContractError(f"{pointer}: {size} bytes; at most {MAX_SCHEMA_BYTES} are compiled")
-    problem: Exception | None = None
-    for options in (_LINEAR, _LIMITED):
-        try:
-            return validator(schema, offline=True, validate_formats=False, pattern_options=options)
-        except (jsonschema_rs.ValidationError, jsonschema_rs.ReferencingError, ValueError) as error:
-            problem = error
-    below = "".join(f"/{escape(str(step))}" for step in getattr(problem, "instance_path", ()))
-    raise ContractError(f"{pointer}{below}: {_short(str(getattr(problem, 'message', problem)))}")
 
 
 def _at(schema: JsonValue, path: list[str | int]) -> JsonValue:
