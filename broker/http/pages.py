@@ -22,7 +22,7 @@ from fastapi.responses import PlainTextResponse
 router = APIRouter()
 
 _HEADING: Final = re.compile(r"^(#{1,6}) (.+)$", re.MULTILINE)
-_LINK: Final = re.compile(r"\[([^\]\n]+)\]\(([a-z]+)\.md(#[a-z0-9_-]+)?\)")
+_LINK: Final = re.compile(r"\[([^\]\n]+)\]\(([a-z.-]+)\.md(#[a-z0-9_-]+)?\)")
 _POLICY: Final = {"content-security-policy": "default-src 'none'; style-src 'unsafe-inline'", "vary": "accept"}
 _STYLE: Final = (
     "body{margin:2em auto;max-width:60em;padding:0 1em}pre{white-space:pre-wrap;font:14px/1.5 monospace}"

@@ -40,7 +40,7 @@ def test_a_page_is_its_text_and_to_a_browser_the_same_text(client: TestClient, n
     assert "default-src 'none'" in shown.headers["content-security-policy"]
     body = shown.text.partition("<pre>")[2].partition("</pre>")[0]
     read = html.unescape(re.sub(r"<[^>]*>", "", body))
-    assert read == re.sub(r"\[([^\]\n]+)\]\([a-z]+\.md(#[a-z0-9_-]+)?\)", r"\1", written)
+    assert read == re.sub(r"\[([^\]\n]+)\]\([a-z.-]+\.md(#[a-z0-9_-]+)?\)", r"\1", written)
 
 
 @pytest.mark.parametrize("name", [*(reason.value for reason in Reason), *FAILURES, "server_error"])
