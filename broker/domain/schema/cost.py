@@ -18,7 +18,7 @@ from broker.domain.schema.closure import resolve
 from broker.domain.schema.dialect import SchemaError, subschemas
 
 MAX_COST: Final = 200_000
-_MAX_NESTING: Final = 256
+_MAX_NESTING: Final = 128
 
 
 def evaluation_cost(schema: JsonObject) -> int:

@@ -1,0 +1,1 @@
+"""Arithmetic on schemas: the prover in its worker, validators, and answers that are remembered."""
