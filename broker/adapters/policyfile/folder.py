@@ -23,6 +23,7 @@ from broker.domain.ids import ToolName
 from broker.domain.policy.document import Policy, ToolPolicy
 from broker.domain.policy.located import Located, PolicyInvalidError, Problem, Problems
 from broker.domain.policy.parse import PolicyFiles, parse_policy
+from broker.domain.policy.tree import PolicyTree
 from broker.domain.tokens.keys import JwksError
 from broker.engines.arguments import VersionMatcher
 from broker.engines.jwk import parse_jwks
@@ -37,11 +38,19 @@ def load_policy(folder: Path, *, with_keys: bool = True) -> Policy:
 
     with_keys: key files must be there; where policy is only reviewed, they are not.
     """
+    return load_tree(folder, with_keys=with_keys).policy
+
+
+def load_tree(folder: Path, *, with_keys: bool = True, label: str = "") -> PolicyTree:
+    """The folder with everything that rules and reviewers look at. Raises as `load_policy` does.
+
+    label: `base` for the old one of two trees.
+    """
     reading = _Reading(folder.absolute(), with_keys=with_keys)
-    policy = reading.read()
-    if policy is None or reading.problems.found:
+    tree = reading.read(label)
+    if tree is None or reading.problems.found:
         raise PolicyInvalidError(tuple(sorted(reading.shown(), key=lambda one: (one.file, one.line, one.column))))
-    return policy
+    return tree
 
 
 class PolicyFolder:
@@ -82,7 +91,7 @@ class _Reading:
         self._folder = folder
         self._lines: dict[str, list[str]] = {}
 
-    def read(self) -> Policy | None:
+    def read(self, label: str) -> PolicyTree | None:
         try:
             names = sorted(entry.name for entry in self._folder.iterdir())
         except OSError as error:
@@ -101,8 +110,6 @@ class _Reading:
         if TRUST not in names:
             self._report(TRUST, "file.missing", "there is no trust.yaml", "say there who may talk to the broker")
         trust = self._document(TRUST) if TRUST in names else None
-        if EXCEPTIONS in names:
-            self._document(EXCEPTIONS)
         files = PolicyFiles(
             base=str(self._folder),
             trust=trust,
@@ -113,11 +120,23 @@ class _Reading:
                 for name in self._below("contracts", ".json")
                 if (content := self._content(name)) is not None
             },
+            exceptions=self._document(EXCEPTIONS) if EXCEPTIONS in names else None,
         )
         parsed = parse_policy(files, self.problems)
         self._check_key_files(parsed.key_files)
         self._check_engines(parsed.tools, tools)
-        return parsed.policy
+        if parsed.policy is None:
+            return None
+        return PolicyTree(
+            policy=parsed.policy,
+            roots={tool: tools[f"{tool}.yaml"] for tool in parsed.tools if f"{tool}.yaml" in tools},
+            tests=parsed.tests,
+            cases=parsed.cases,
+            exceptions=parsed.exceptions,
+            contracts={name: content.decode("utf-8", "replace") for name, content in files.contracts.items()},
+            lines={name: tuple(lines) for name, lines in self._lines.items()},
+            label=label,
+        )
 
     def shown(self) -> Iterator[Problem]:
         """The problems with the lines they stand on; a line that could hold a secret is not shown."""

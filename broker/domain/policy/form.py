@@ -18,6 +18,7 @@ from broker.domain.policy.document import (
     LOCKSTEP,
     TOKEN_TYPES,
 )
+from broker.domain.policy.findings import RuleId
 from broker.domain.policy.shape import AnyMap, Either, Flag, ListOf, MapOf, Record, Shape, Text, Whole
 
 TOOL: Final = Text("a tool name (letters, digits, `_`, `.`, `-`)", r"[A-Za-z0-9_.-]{1,128}")
@@ -257,4 +258,24 @@ TEST_FILE: Final = Record(
         "cases": (ListOf(TEST_CASE, "a list of cases"), "requests, and what becomes of each"),
     },
     required=("tool", "cases"),
+)
+
+DAY: Final = Text('a day in quotes, such as "2027-01-31"', r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
+EXCEPTION: Final = Record(
+    "exception",
+    {
+        "rule": (_one_of(tuple(RuleId)), "the rule that shall not hold"),
+        "tool": (TOOL, "the tool it is about"),
+        "version": (VERSION, "the version it is about; no other is covered"),
+        "key": (WORDS, "the one scope, task or argument it is about; all of the version where it is left out"),
+        "reason": (WORDS, "why"),
+        "approved_by": (_list(NAME), "who approved it; scope.widened needs two different people"),
+        "expires": (DAY, "the last day it holds, at most 90 days away"),
+    },
+    required=("rule", "tool", "version", "reason", "approved_by", "expires"),
+)
+EXCEPTIONS_FILE: Final = Record(
+    "exceptions file",
+    {"exceptions": (ListOf(EXCEPTION, "a list of exceptions"), "reviewed departures from a rule, each for a time")},
+    required=("exceptions",),
 )

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Final
 
 from broker.domain.canonical import JsonObject, JsonValue
-from broker.domain.policy.form import TEST_FILE, TOOL_FILE, TRUST_FILE
+from broker.domain.policy.form import EXCEPTIONS_FILE, TEST_FILE, TOOL_FILE, TRUST_FILE
 from broker.domain.policy.shape import AnyMap, Either, Flag, ListOf, MapOf, Record, Shape, Text, Whole
 from broker.domain.schema.dialect import LATEST
 
@@ -17,11 +17,12 @@ FILES: Final = {
     "policy": (TOOL_FILE, "Mayfly tool policy"),
     "trust": (TRUST_FILE, "Mayfly trust file"),
     "tests": (TEST_FILE, "Mayfly policy tests"),
+    "exceptions": (EXCEPTIONS_FILE, "Mayfly policy exceptions"),
 }
 
 
 def file_schema(kind: str) -> JsonObject:
-    """The JSON Schema of one kind of file: policy, trust or tests."""
+    """The JSON Schema of one kind of file: policy, trust, tests or exceptions."""
     record, title = FILES[kind]
     return {"$schema": LATEST, "title": title, **_schema(record)}
 

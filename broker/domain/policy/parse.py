@@ -14,8 +14,10 @@ from difflib import get_close_matches
 
 from broker.domain.canonical import JsonError
 from broker.domain.ids import ToolName
+from broker.domain.policy.cases import PolicyCase, parse_cases
 from broker.domain.policy.document import Policy, ToolPolicy
-from broker.domain.policy.form import TEST_FILE
+from broker.domain.policy.exceptions import PolicyException, parse_exceptions
+from broker.domain.policy.form import EXCEPTIONS_FILE, TEST_FILE
 from broker.domain.policy.grant import policy_digest
 from broker.domain.policy.located import Located, Problem, Problems
 from broker.domain.policy.parse_tool import parse_tool
@@ -32,6 +34,7 @@ class PolicyFiles:
     tools:     by file name, the root of each tool file.
     tests:     by file name, the root of each test file.
     contracts: by name relative to the folder, the bytes of each contract file.
+    exceptions: the root of `exceptions.yaml`; None where there is none.
     """
 
     base: str
@@ -39,6 +42,7 @@ class PolicyFiles:
     tools: Mapping[str, Located]
     tests: Mapping[str, Located]
     contracts: Mapping[str, bytes]
+    exceptions: Located | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +52,9 @@ class Parsed:
     policy: Policy | None
     tools: Mapping[ToolName, ToolPolicy]
     key_files: tuple[tuple[str, Located], ...]
+    tests: Mapping[ToolName, Located]
+    cases: Mapping[ToolName, tuple[PolicyCase, ...]]
+    exceptions: tuple[PolicyException, ...]
 
 
 def parse_policy(files: PolicyFiles, problems: Problems) -> Parsed:
@@ -72,8 +79,8 @@ def parse_policy(files: PolicyFiles, problems: Problems) -> Parsed:
         tools[tool.tool] = tool
     if files.trust:
         _check_client_tools(files.trust, files.tools, problems)
-    for _, root in sorted(files.tests.items()):
-        conform(TEST_FILE, root, problems)
+    tests, cases = _parse_tests(files.tests, problems)
+    exceptions = conform(EXCEPTIONS_FILE, files.exceptions, problems) if files.exceptions is not None else None
     if not files.tools:
         place = Located(None, files.base, 0, 0, "")
         problems.report(place, "file.missing", "there is no tool file", mend="add one, such as db.query.yaml")
@@ -101,7 +108,27 @@ def parse_policy(files: PolicyFiles, problems: Problems) -> Parsed:
             )
         except JsonError as error:  # pragma: no cover - numbers were bounded when the files were read
             problems.report(nowhere, "field.value", str(error), mend="mend the number")
-    return Parsed(policy=policy, tools=tools, key_files=trust.key_files)
+    return Parsed(
+        policy=policy,
+        tools=tools,
+        key_files=trust.key_files,
+        tests=tests,
+        cases=cases,
+        exceptions=parse_exceptions(exceptions) if exceptions is not None else (),
+    )
+
+
+def _parse_tests(
+    files: Mapping[str, Located], problems: Problems
+) -> tuple[dict[ToolName, Located], dict[ToolName, tuple[PolicyCase, ...]]]:
+    roots: dict[ToolName, Located] = {}
+    cases: dict[ToolName, tuple[PolicyCase, ...]] = {}
+    for _, root in sorted(files.items()):
+        node = conform(TEST_FILE, root, problems)
+        tool = ToolName(node.text("tool") or "")
+        roots.setdefault(tool, node)
+        cases[tool] = (*cases.get(tool, ()), *parse_cases(node))
+    return roots, cases
 
 
 def _check_client_tools(trust: Located, tools: Mapping[str, Located], problems: Problems) -> None:

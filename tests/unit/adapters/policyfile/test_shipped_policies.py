@@ -53,7 +53,7 @@ def test_a_case_of_the_shipped_tests_comes_out_as_it_says(tree, file, case):
             assert outcome.reason.value == case.get("refuse"), outcome
 
 
-@pytest.mark.parametrize("kind", ["policy", "trust", "tests"])
+@pytest.mark.parametrize("kind", ["policy", "trust", "tests", "exceptions"])
 def test_the_shipped_schema_is_the_one_that_the_reader_goes_by(kind):
     shipped = (ROOT / "broker" / "docs" / f"{kind}.schema.json").read_text()
     assert shipped == spell_schema(kind), f"broker policy schema {kind} > broker/docs/{kind}.schema.json"
