@@ -23,6 +23,7 @@ from broker.domain.schema.implied import with_implied
 from broker.domain.schema.proof import Accepts, Tools
 from broker.domain.schema.readings import Readings, readings
 from broker.domain.schema.relate import unreadable
+from broker.domain.schema.telling import telling_strings
 from broker.domain.schema.witness import candidates, shrink
 
 FEW: Final = 3_000
@@ -84,8 +85,10 @@ def _search(read: Readings, accepting: Sequence[Accepts], tools: Tools) -> Yes |
     def holds(value: JsonValue) -> bool:
         return all(accepts(value) for accepts in every) and read.allows(value)
 
+    schemas = read.all[0].schemas
+    strings = telling_strings(schemas)
     for limit in (FEW, MANY):
-        found = _first(candidates(read.all[0].schemas, limit=limit), holds)
+        found = _first(candidates(schemas, strings=strings, limit=limit), holds)
         if found is not None:
             return Yes(shrink(found[0], holds))
     return None

@@ -48,11 +48,11 @@ def readings(schemas: Sequence[JsonObject]) -> Readings:
     """The readings of bare schemas that are asked about together."""
     found = sorted({pattern for schema in schemas for pattern in patterns_in(schema)})
     loose = [pattern for pattern in found if is_portable(pattern) is not None]
-    unanchored = [pattern for pattern in loose if is_portable(_whole(pattern)) is None]
+    unanchored = [pattern for pattern in loose if is_portable(whole(pattern)) is None]
     unportable = tuple(pattern for pattern in loose if pattern not in unanchored)
     made = [Reading(tuple(schemas))]
     if unanchored:
-        made.append(Reading(_replaced(schemas, {pattern: _whole(pattern) for pattern in unanchored})))
+        made.append(Reading(_replaced(schemas, {pattern: whole(pattern) for pattern in unanchored})))
     if unportable:
         made.append(Reading(_replaced(schemas, {pattern: f"(?:)|{_mark(pattern)}" for pattern in unportable})))
         nothing = {pattern: f"$.^{_mark(pattern)}" for pattern in unportable}
@@ -71,7 +71,8 @@ def patterns_in(schema: JsonObject) -> Iterator[str]:
             yield from named
 
 
-def _whole(pattern: str) -> str:
+def whole(pattern: str) -> str:
+    """The pattern as the whole text, however it is anchored."""
     return f"^(?:{pattern})$"
 
 

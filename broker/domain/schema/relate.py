@@ -29,6 +29,7 @@ from broker.domain.schema.implied import with_implied
 from broker.domain.schema.proof import Accepts, Proved, Tools
 from broker.domain.schema.readings import Readings, readings
 from broker.domain.schema.structure import contained
+from broker.domain.schema.telling import telling_strings
 from broker.domain.schema.witness import candidates, shrink
 
 FEW: Final = 3_000
@@ -86,7 +87,7 @@ class _Question:
         self._lost: Answer | None = None
         self._gained: Answer | None = None
         self._stopped = ""
-        self._tried: set[str] = set()
+        self._telling: tuple[str, ...] | None = None
 
     def answered(self) -> Related:
         self._prove("cover", [reading.schemas for reading in self._read.all])
@@ -96,12 +97,17 @@ class _Question:
                 pairs = [pair or reading.schemas for pair, reading in zip(implied, self._read.all, strict=True)]
                 self._prove("languages", pairs)
         if self._open():
-            self._search(candidates(self._true, limit=FEW))
+            self._search(candidates(self._true, strings=self._strings(), limit=FEW))
         if self._open():
             self._prove_by_structure()
         if self._open():
             self._search_differences()
         return Related(self._lost or self._unknown(lost=True), self._gained or self._unknown(lost=False))
+
+    def _strings(self) -> tuple[str, ...]:
+        if self._telling is None:
+            self._telling = telling_strings(self._true)
+        return self._telling
 
     def _open(self) -> bool:
         return self._lost is None or self._gained is None
@@ -168,9 +174,9 @@ class _Question:
             if open_ and not self._stopped:
                 difference = self._tools.difference(one, other)
                 if difference is not None:
-                    self._search(candidates([difference, one, other], limit=FEW))
+                    self._search(candidates([difference, one, other], strings=self._strings(), limit=FEW))
         if self._open():
-            self._search(candidates(self._true, limit=MANY))
+            self._search(candidates(self._true, strings=self._strings(), limit=MANY))
 
     def _unknown(self, *, lost: bool) -> Unknown:
         found: list[Blocker] = []
