@@ -136,6 +136,7 @@ class _Reading:
             contracts={name: content.decode("utf-8", "replace") for name, content in files.contracts.items()},
             lines={name: tuple(lines) for name, lines in self._lines.items()},
             label=label,
+            trust=trust,
         )
 
     def shown(self) -> Iterator[Problem]:

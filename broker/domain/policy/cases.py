@@ -1,7 +1,8 @@
 """Test cases of a policy: what is asked, and what should become of it.
 
 1. A case names the version, the client and the issuer; task, claims, arguments and scope are as the caller would give them.
-2. It expects either the scopes of a permit, or the reason of a refusal; nothing else counts as an expectation.
+2. It expects either the scopes of a permit, or the reason of a refusal. It may add how long a permit lives, how often it
+   may be used, and which rule decides (`tasks/report/allow`); what it does not state is not looked at.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from dataclasses import dataclass
 from broker.domain.canonical import JsonObject
 from broker.domain.ids import ClientId, TaskName, ToolName, Version
 from broker.domain.policy.located import Located, plain
+from broker.domain.policy.parse_trust import parse_duration
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +37,9 @@ class PolicyCase:
     permit: frozenset[str] | None
     refuse: str | None
     node: Located
+    ttl_seconds: int | None = None
+    uses: int | None = None
+    rule: str | None = None
 
 
 def parse_cases(root: Located) -> tuple[PolicyCase, ...]:
@@ -51,7 +56,7 @@ def parse_cases(root: Located) -> tuple[PolicyCase, ...]:
         issuer = request.text("issuer") if request is not None else None
         if request is None or version is None or client is None or issuer is None:
             continue
-        task, arguments = request.text("task"), request.get("arguments")
+        task, arguments, uses = request.text("task"), request.get("arguments"), node.get("uses")
         made.append(
             PolicyCase(
                 tool=ToolName(tool),
@@ -69,6 +74,9 @@ def parse_cases(root: Located) -> tuple[PolicyCase, ...]:
                 permit=frozenset(node.texts("permit")) if node.get("permit") is not None else None,
                 refuse=node.text("refuse"),
                 node=node,
+                ttl_seconds=parse_duration(node, "ttl", 0) or None,
+                uses=uses.value if uses is not None and isinstance(uses.value, int) else None,
+                rule=node.text("rule"),
             )
         )
     return tuple(made)

@@ -247,6 +247,15 @@ TEST_CASE: Final = Record(
         ),
         "permit": (_list(SCOPE), "the scopes that are granted"),
         "refuse": (Text("a reason, such as task_not_allowed", r"[a-z][a-z0-9_]{0,63}"), "the reason of the refusal"),
+        "ttl": (DURATION, "how long the permitted credential lives; not looked at where absent"),
+        "uses": (
+            Whole("a number of uses from 1 to 1000", 1, 1000),
+            "how often it may be used; not looked at where absent",
+        ),
+        "rule": (
+            Text("the deciding rule, such as tasks/report/allow", r"[\x21-\x7e]+"),
+            "which rule decides; not looked at where absent",
+        ),
     },
     required=("name", "request"),
     exactly_one=("permit", "refuse"),

@@ -25,7 +25,7 @@ _TAKEN_OVER = ("contract", "digest", "arguments", "scopes", "tasks")
 class PolicyTree:
     """One folder. label: `base` for the old one of two, else empty; it goes into every place.
 
-    roots:     by tool, the root of its file. tests: by tool, the root of its test file.
+    roots:     by tool, the root of its file. tests: by tool, the root of its test file. trust: the root of `trust.yaml`.
     contracts: by file name relative to the folder, the text of the contract.
     """
 
@@ -37,6 +37,7 @@ class PolicyTree:
     contracts: Mapping[str, str]
     lines: Mapping[str, tuple[str, ...]]
     label: str = ""
+    trust: Located | None = None
 
     def version(self, tool: ToolName, version: Version | None) -> VersionPolicy | None:
         """A version of a tool, where the folder has it."""
@@ -64,6 +65,13 @@ class PolicyTree:
             return self.at(root)
         found = self._find(tool, version, tuple(pointer.split("/")[1:]), ())
         return self.at(found[0] if found is not None else root)
+
+    def trust_place(self, pointer: str = "") -> Place:
+        """Where `trust.yaml` says something; `pointer` is relative to the file, such as `/clients/reporting-mcp/tools`."""
+        if self.trust is None:
+            return Place("trust.yaml", tree=self.label)
+        steps = tuple(pointer.split("/")[1:])
+        return self.at(_deepest(Entry(self.trust, self.trust), steps)[0])
 
     def contract_place(self, tool: ToolName, version: Version, pointer: str = "") -> Place:
         """Where the contract of a version says something; `pointer` is relative to the contract."""
