@@ -169,8 +169,8 @@ def of_length(low: int, high: int | None) -> Language:
 
 def concatenation(*parts: Language) -> Language:
     """A string of each, one after the other."""
-    made = EMPTY
-    for part in reversed(parts):
+    made = parts[-1] if parts else EMPTY
+    for part in reversed(parts[:-1]):
         made = _joined_to(part, made)
     return made
 
@@ -243,7 +243,7 @@ def complement(language: Language) -> Language:
         return language.parts[0]
     if language is NOTHING:
         return ALL
-    lengths = _as_chars(language)
+    lengths = as_run(language)
     if lengths is not None and lengths[0] == ANY_CHARACTER:
         _, low, high = lengths
         longer = NOTHING if high is None else of_length(high + 1, None)
@@ -293,7 +293,7 @@ def _factored(found: set[Language]) -> set[Language]:
 
 def _without_repeats(found: set[Language]) -> set[Language]:
     """The same with sets of characters, and their repetitions, merged where one holds the other or continues it."""
-    simple = [(part, counted) for part in found if (counted := _as_chars(part)) is not None]
+    simple = [(part, counted) for part in found if (counted := as_run(part)) is not None]
     if len(simple) < 2:
         return found
     made = found.difference(part for part, _ in simple)
@@ -319,7 +319,7 @@ def _without_repeats(found: set[Language]) -> set[Language]:
     return made
 
 
-def _as_chars(language: Language) -> tuple[CharSet, int, int | None] | None:
+def as_run(language: Language) -> tuple[CharSet, int, int | None] | None:
     """A repetition of one set of characters, as the set and the counts; None where it is something else."""
     if language.form is Form.CHARS:
         return language.chars, 1, 1
@@ -359,7 +359,7 @@ def intersection(*parts: Language) -> Language:
 
 def _together(found: set[Language]) -> set[Language]:
     """The same with repetitions of characters merged into one, and that left out where lengths imply it."""
-    simple = [(part, counted) for part in found if (counted := _as_chars(part)) is not None]
+    simple = [(part, counted) for part in found if (counted := as_run(part)) is not None]
     if not simple:
         return found
     made = found.difference(part for part, _ in simple)
@@ -387,5 +387,5 @@ def _contradict(found: set[Language]) -> bool:
 def _obviously_within(one: Language, other: Language) -> bool:
     if one is other or other is ALL or (other.form is Form.UNION and one in other.parts):
         return True
-    run, around = _as_chars(one), _as_chars(other)
+    run, around = as_run(one), as_run(other)
     return run is not None and around is not None and _run_within(run, around)

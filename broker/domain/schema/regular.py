@@ -13,13 +13,14 @@ from __future__ import annotations
 from typing import Final
 
 from broker.domain.schema.answers import Answer, Blocker, No, Unknown, Yes
-from broker.domain.schema.charsets import ANY_CHARACTER, CharSet, char_set, characters, has
+from broker.domain.schema.charsets import ANY_CHARACTER, CharSet, char_set, characters, has, is_within, joined
 from broker.domain.schema.languages import (
     EMPTY,
     NOTHING,
     Form,
     Language,
     any_text,
+    as_run,
     complement,
     concatenation,
     intersection,
@@ -32,7 +33,7 @@ from broker.domain.schema.languages import (
 )
 
 __all__ = [
-    "STEPS", "CharSet", "Language", "any_text", "char_set", "characters", "complement", "concatenation", "difference",
+    "STEPS", "CharSet", "Language", "any_text", "as_run", "char_set", "characters", "complement", "concatenation", "difference",
     "intersection", "matches", "member", "nothing", "of_length", "one_of", "repetition", "text", "union",
 ]  # fmt: skip
 
@@ -66,7 +67,31 @@ def member(language: Language, *, steps: int = STEPS) -> Answer:
 
 def difference(one: Language, other: Language, *, steps: int = STEPS) -> Answer:
     """Whether one holds a string that the other does not; `No` says that one lies within the other."""
+    run = as_run(other)
+    if run is not None:
+        # Lengths and letters alone often show it, where counting up to a high bound would not.
+        chars, low, high = run
+        fits = one.shortest >= low and (high is None or (one.longest is not None and one.longest <= high))
+        if fits and (chars == ANY_CHARACTER or is_within(_letters(one), chars)):
+            return No("languages")
     return member(intersection(one, complement(other)), steps=steps)
+
+
+def _letters(language: Language) -> CharSet:
+    """A set that holds every character of every string of the language; not always the smallest."""
+    found: list[CharSet] = []
+    pending, seen = [language], {language}
+    while pending:
+        part = pending.pop()
+        if part.form is Form.CHARS:
+            found.append(part.chars)
+        elif part.form is Form.NOT:
+            return ANY_CHARACTER
+        for below in part.parts:
+            if below not in seen:
+                seen.add(below)
+                pending.append(below)
+    return joined(found)
 
 
 def matches(language: Language, value: str) -> bool:
