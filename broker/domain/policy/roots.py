@@ -4,11 +4,13 @@ Refused before any comparison, since two readers could read it differently:
 
 | kind | refused                                                                                                   |
 |------|-----------------------------------------------------------------------------------------------------------|
-| all  | empty, over 4096 characters, unprintable characters (controls, NUL, bidi, zero width), not NFC              |
+| all  | empty, over 4096 characters, unprintable or invisible characters (controls, NUL, bidi, zero width), not NFC |
 | path | relative, `//` first, `\\`, `%`, a `..` segment (a link would make a lexical reading wrong), a segment |
-|      | that ends in a dot or space, characters that another reader folds to a dot, slash or backslash               |
+|      | that ends in a dot or space, a drive (`C:`), a stream (`a:$DATA`), characters that another reader folds to a |
+|      | dot, slash or backslash                                                                                |
 | url  | anything but http(s), user information, fragment, `\\`, space, non-ASCII, an empty segment, a segment like |
-|      | `..;x`, escapes of unreserved characters, slashes, percent signs or controls                              |
+|      | `..;x` or `..%20`, escapes of unreserved characters, slashes, percent signs or controls, escapes in the path |
+|      | that are not UTF-8 (`%C0%AE`) or stand for what a path may not hold (`%EF%BC%8E`)                          |
 | host | non-ASCII, trailing dot, a number that is no dotted quad (`0x7f.1`, `2130706433`), zone identifiers           |
 
 Normal forms: a path without `.` and empty segments; a URL with lower-case scheme and host, no default port, dot
@@ -25,6 +27,7 @@ import unicodedata
 from collections.abc import Iterable
 from ipaddress import AddressValueError, IPv4Address, IPv6Address
 from typing import Final
+from urllib.parse import unquote_to_bytes
 
 MAX_CHARACTERS: Final = 4096
 _FOLDS: Final = frozenset("./\\%~:")
@@ -32,6 +35,12 @@ _FOLDS: Final = frozenset("./\\%~:")
 _LOOKALIKES: Final = frozenset(
     "\u2044\u2215\u29f8\u2571\u2216\u29f5\u29f9\u20e5\u3002\uff61\u0338\u0337\u1735\u2cc6\u3033"
 )
+# Printable as far as Unicode's categories go, but not seen, and dropped by some readers: `..` with one inside is `..` there.
+_INVISIBLE: Final = re.compile(
+    "[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u3164\ufe00-\ufe0f\uffa0\U000e0100-\U000e01ef]"
+)
+_FOREIGN: Final = re.compile(r"[A-Za-z]:|.*:\$")
+_DOTS: Final = re.compile(r"\.+[;%].*|\.{3,}")
 _URL: Final = re.compile(r"(https?)://([^/?#]+)([^?#]*)(\?[^#]*)?", re.IGNORECASE)
 _URL_TEXT: Final = re.compile(r"[!$&-;=?-Z_a-z~%\[\]]+")
 _ESCAPE: Final = re.compile(r"%([0-9A-Fa-f]{2})?")
@@ -44,7 +53,7 @@ _DEFAULT_PORTS: Final = {"http": 80, "https": 443}
 
 def normalise(kind: str, value: str) -> str | None:
     """The normal form of a path, URL or host; None where it has none or could be read in two ways."""
-    if not 0 < len(value) <= MAX_CHARACTERS or not value.isprintable() or not unicodedata.is_normalized("NFC", value):
+    if not 0 < len(value) <= MAX_CHARACTERS or not _is_plain(value):
         return None
     match kind:
         case "path":
@@ -93,10 +102,17 @@ def _path(value: str) -> str | None:
     for segment in value.split("/"):
         if segment in ("", "."):
             continue
-        if segment[-1] in ". ":  # covers `..`, and what Windows drops
+        if segment[-1] in ". " or _FOREIGN.match(segment):  # covers `..`, and what Windows drops
             return None
         segments.append(segment)
     return "/" + "/".join(segments)
+
+
+def _is_plain(value: str) -> bool:
+    """Whether the text has one spelling, all of which can be seen."""
+    if value.isascii():
+        return value.isprintable()
+    return value.isprintable() and unicodedata.is_normalized("NFC", value) and not _INVISIBLE.search(value)
 
 
 def _distinct(character: str) -> bool:
@@ -113,7 +129,7 @@ def _url(value: str) -> str | None:
     scheme = parts[1].lower()
     host = _host_and_port(parts[2], _DEFAULT_PORTS[scheme])
     path, query = _escapes(parts[3] or "/"), _escapes(parts[4] or "")
-    if host is None or path is None or query is None:
+    if host is None or path is None or query is None or not _is_readable(path):
         return None
     segments: list[str] = []
     steps = path.split("/")[1:]
@@ -121,7 +137,7 @@ def _url(value: str) -> str | None:
         last = index == len(steps) - 1
         if not step and not last:
             return None
-        if step.startswith((".;", "..;")):  # a path parameter that some servers drop before they resolve
+        if _DOTS.fullmatch(step):  # dots, and what some servers drop before they resolve
             return None
         if step in (".", ".."):
             if step == ".." and segments:
@@ -131,6 +147,17 @@ def _url(value: str) -> str | None:
         else:
             segments.append(step)
     return f"{scheme}://{host}/{'/'.join(segments)}{query}"
+
+
+def _is_readable(path: str) -> bool:
+    """Whether the escapes are UTF-8 for characters that nobody takes for others."""
+    if "%" not in path:
+        return True
+    try:
+        text = unquote_to_bytes(path).decode("utf-8", "strict")
+    except UnicodeDecodeError:
+        return False
+    return _is_plain(text) and all(map(_distinct, text))
 
 
 def _escapes(text: str) -> str | None:
