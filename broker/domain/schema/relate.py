@@ -91,7 +91,7 @@ class _Question:
 
     def answered(self) -> Related:
         self._prove("cover", [reading.schemas for reading in self._read.all])
-        if self._open():
+        if self._open() and not self._stopped:
             implied = [with_implied(reading.schemas) for reading in self._read.all]
             if any(pair is not None for pair in implied):
                 pairs = [pair or reading.schemas for pair, reading in zip(implied, self._read.all, strict=True)]
