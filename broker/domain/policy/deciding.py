@@ -50,8 +50,9 @@ class Deciding:
 
     @property
     def rule(self) -> str:
-        """As a test case names it, such as `tasks/report/allow` or `trust.yaml/clients/reporting-mcp/tools`."""
-        return f"trust.yaml{self.pointer}" if self.in_trust else self.pointer[1:]
+        """As people name it: `tasks/report/allow`, `arguments/path/within`, `trust.yaml/clients/reporting-mcp/tools`."""
+        read = self.pointer.replace("/~1", "/").replace("~1", "/").replace("~0", "~")
+        return f"trust.yaml{read}" if self.in_trust else read[1:]
 
 
 def deciding(

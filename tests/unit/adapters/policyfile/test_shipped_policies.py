@@ -7,50 +7,26 @@ from pathlib import Path
 import jsonschema_rs
 import pytest
 import yaml
+from broker.adapters.policyfile.folder import load_tree
+from broker.app.arguments import CompiledArguments
 from broker.cli.policy import spell_schema
 from broker.domain.canonical import parse_json_object
-from broker.domain.errors import Refusal
-from broker.domain.policy.decide import Permit, decide
-from broker.domain.policy.document import Principal
-from broker.engines.arguments import VersionMatcher
+from broker.domain.policy.trials import Status
+from broker.services.policy_test import PolicyTester
 
 ROOT = Path(__file__).parents[4]
-CASES = [
-    (path.name, case)
-    for path in sorted((ROOT / "policies" / "tests").glob("*.yaml"))
-    for case in yaml.safe_load(path.read_text())["cases"]
-]
+TREE = load_tree(ROOT / "policies", with_keys=False)
+RUN = PolicyTester(CompiledArguments()).run(TREE)
 
 
-@pytest.mark.parametrize(("file", "case"), CASES, ids=[case["name"] for _, case in CASES])
-def test_a_case_of_the_shipped_tests_comes_out_as_it_says(tree, file, case):
-    policy = tree.load()
-    request = case["request"]
-    version = policy.tools[file.removesuffix(".yaml")].versions[request["version"]]
-    arguments = request.get("arguments")
-    principal = Principal(
-        account_issuer=request["issuer"],
-        account="account",
-        agent_issuer=request["issuer"],
-        agent="agent",
-        client=request["client"],
-        claims={name: frozenset(values) for name, values in request.get("claims", {}).items()},
-        expires_at=2_000_000_000,
-    )
-    outcome = decide(
-        version,
-        principal=principal,
-        task=request.get("task"),
-        arguments=arguments,
-        facts=None if arguments is None else VersionMatcher(version).facts(arguments),
-        requested=frozenset(request["scope"]) if "scope" in request else None,
-        policy=policy,
-    )
-    match outcome:
-        case Permit():
-            assert sorted(outcome.scopes) == sorted(case["permit"])
-        case Refusal():
-            assert outcome.reason.value == case.get("refuse"), outcome
+@pytest.mark.parametrize("result", RUN.results, ids=[f"{one.case.tool}: {one.case.name}" for one in RUN.results])
+def test_a_case_of_the_shipped_tests_comes_out_as_it_says(result):
+    assert result.status is Status.OK, (result.departs, result.outcome)
+
+
+def test_every_shipped_tool_has_cases():
+    assert len(RUN.results) >= 80
+    assert RUN.untested == ()
 
 
 @pytest.mark.parametrize("kind", ["policy", "trust", "tests", "exceptions"])
