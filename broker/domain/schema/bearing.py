@@ -8,7 +8,7 @@ from typing import Final
 
 from broker.domain.canonical import JsonValue
 from broker.domain.schema.answers import Yes
-from broker.domain.schema.building import Term, built
+from broker.domain.schema.building import Builder, Term
 from broker.domain.schema.closure import resolve
 from broker.domain.schema.fits import listing, mapping, type_of
 from broker.domain.schema.patterns import Unportable, parse_pattern
@@ -38,7 +38,7 @@ def bearing_on(terms: Sequence[Term]) -> list[Term]:
     return found
 
 
-def names_in(bearing: Sequence[Term]) -> list[str]:
+def names_in(bearing: Sequence[Term], builder: Builder) -> list[str]:
     """The names that a place's schemas mention, and names that their patterns match."""
     found: dict[str, None] = {}
     for node, _ in bearing:
@@ -55,7 +55,10 @@ def names_in(bearing: Sequence[Term]) -> list[str]:
                 found[str(answer.witness)] = None
     for node, root in bearing:
         if isinstance(node, dict) and "propertyNames" in node:
-            values = [*built([(node["propertyNames"], root)], limit=4, depth=8), *edge_texts([node["propertyNames"]])]
+            values = [
+                *builder.drawn([(node["propertyNames"], root)], 8).between(0, 4),
+                *edge_texts([node["propertyNames"]]),
+            ]
             values.extend(listing(node["propertyNames"], "enum"))
             found.update(dict.fromkeys(value for value in values if isinstance(value, str)))
     return list(found)

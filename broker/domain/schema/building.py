@@ -17,7 +17,7 @@ from typing import Final, TypeAlias
 from broker.domain.canonical import JsonObject, JsonValue
 from broker.domain.schema.answers import Yes
 from broker.domain.schema.closure import resolve
-from broker.domain.schema.fits import fits, listing, mapping, number_at, pattern_matches, same, type_of
+from broker.domain.schema.fits import fits, listing, mapping, number_at, pattern_matches, same
 from broker.domain.schema.patterns import Unportable, parse_pattern
 from broker.domain.schema.probes import numbers_within, texts_within
 from broker.domain.schema.regular import Language, intersection, member
@@ -29,32 +29,66 @@ _MAX_NODES: Final = 120
 _MAX_VARIANTS: Final = 40
 _MAX_ITEMS: Final = 1_000
 _MAX_OPTIONAL: Final = 30
+_MAX_VALUES: Final = 48
+_MAX_MISSES: Final = 40
 _STEPS: Final = 2_000
+_ANY_TEXT: Final[JsonObject] = {"type": "string"}
 _KINDS: Final = ("object", "string", "integer", "number", "array", "boolean", "null")
 
 
-def built(terms: Sequence[Term], *, limit: int, depth: int = 0) -> Iterator[JsonValue]:
-    """Values that fit all the terms, the plainest first, at most `limit`."""
-    found: list[JsonValue] = []
-    for variant in variants(terms):
-        for value in islice(_of_variant(variant, depth), limit):
-            if all(fits(schema, value, root) for schema, root in terms) and not any(
-                same(value, known) for known in found
-            ):
-                found.append(value)
-                yield value
-                if len(found) >= limit:
-                    return
-                break  # one of each variant first: they differ more than the values of one
-    for variant in variants(terms):
-        for value in islice(_of_variant(variant, depth), 4 * limit):
-            if all(fits(schema, value, root) for schema, root in terms) and not any(
-                same(value, known) for known in found
-            ):
-                found.append(value)
-                yield value
-                if len(found) >= limit:
-                    return
+class Drawn:
+    """Values that are made when they are asked for, and kept."""
+
+    def __init__(self, values: Iterator[JsonValue], limit: int) -> None:
+        self._values = islice(values, limit)
+        self._made: list[JsonValue] = []
+        self._busy = False
+
+    def between(self, start: int, end: int) -> list[JsonValue]:
+        """The values from one number up to another, as many as there are."""
+        # One that is asked for while it is being made stands inside itself: recursion, which has to end somewhere.
+        while len(self._made) < end and not self._busy:
+            self._busy = True
+            try:
+                self._made.append(next(self._values))
+            except StopIteration:
+                break
+            finally:
+                self._busy = False
+        return self._made[start:end]
+
+    def first(self) -> list[JsonValue]:
+        """The first value in a list, empty where there is none."""
+        return self.between(0, 1)
+
+
+class Builder:
+    """What was built so far, by the terms that it fits."""
+
+    def __init__(self) -> None:
+        self._known: dict[tuple[object, ...], Drawn] = {}
+
+    def drawn(self, terms: Sequence[Term], depth: int = 0) -> Drawn:
+        """Values that fit all the terms, the plainest first."""
+        # By identity: the documents outlive the search, and the same schema reached twice is the same object.
+        key = tuple(id(schema) if isinstance(schema, dict) else schema for schema, _ in terms)
+        if key not in self._known:
+            self._known[key] = Drawn(self._values(terms, depth), _MAX_VALUES)
+        return self._known[key]
+
+    def _values(self, terms: Sequence[Term], depth: int) -> Iterator[JsonValue]:
+        found: list[JsonValue] = []
+        ways = [_of_variant(variant, self, depth) for variant in variants(terms)]
+        while ways:  # in turn: values of different ways differ more than those of one
+            for way in list(ways):
+                for value in islice(way, _MAX_MISSES):
+                    fitting = all(fits(schema, value, root) for schema, root in terms)
+                    if fitting and not any(same(value, known) for known in found):
+                        found.append(value)
+                        yield value
+                        break
+                else:
+                    ways.remove(way)
 
 
 def variants(terms: Sequence[Term]) -> Iterator[list[Term]]:
@@ -102,7 +136,7 @@ def _followed(terms: Sequence[Term], chosen: dict[int, int]) -> tuple[list[Term]
     return nodes, choices
 
 
-def _of_variant(nodes: list[Term], depth: int) -> Iterator[JsonValue]:
+def _of_variant(nodes: list[Term], builder: Builder, depth: int) -> Iterator[JsonValue]:
     if any(node is False for node, _ in nodes):
         return
     fixed = [[node["const"]] if "const" in node else listing(node, "enum") for node, _ in nodes
@@ -122,9 +156,9 @@ def _of_variant(nodes: list[Term], depth: int) -> Iterator[JsonValue]:
             case "string":
                 yield from _texts(nodes)
             case "array":
-                yield from _arrays(nodes, depth)
+                yield from _arrays(nodes, builder, depth)
             case _:
-                yield from _objects(nodes, depth)
+                yield from _objects(nodes, builder, depth)
 
 
 def _kinds(nodes: Sequence[Term]) -> list[str]:
@@ -162,40 +196,44 @@ def _texts(nodes: Sequence[Term]) -> Iterator[str]:
                 yield answer.witness
 
 
-def _arrays(nodes: Sequence[Term], depth: int) -> Iterator[JsonValue]:
+def _arrays(nodes: Sequence[Term], builder: Builder, depth: int) -> Iterator[JsonValue]:
     schemas = [node for node, _ in nodes if isinstance(node, dict)]
-    low = max([int(number_at(node, "minItems") or 0) for node in schemas], default=0)
     contains = [(node["contains"], root) for node, root in nodes if isinstance(node, dict) and "contains" in node]
-    counts = [
-        1 if number_at(node, "minContains") is None else int(number_at(node, "minContains") or 0)
-        for node in schemas
-        if "contains" in node
-    ]
-    least = max([low, *counts], default=0)
+    least = max([_count(node, "minItems", 0) for node in schemas], default=0)
+    containing = max([_count(node, "minContains", 1) for node in schemas if "contains" in node], default=0)
+    least = max(least, containing)
     if depth >= _MAX_DEPTH or least > _MAX_ITEMS:
         if not least:
             yield []
         return
     distinct = any(node.get("uniqueItems") is True for node in schemas)
-    for length in dict.fromkeys(
-        (least, least + 1, max((len(listing(node, "prefixItems")) for node in schemas), default=0))
-    ):
+    tuples = max((len(listing(node, "prefixItems")) for node in schemas), default=0)
+    for length in dict.fromkeys((least, least + 1, tuples)):
         items: list[JsonValue] = []
-        pools: dict[int, list[JsonValue]] = {}
         for index in range(length):
-            place = min(index, max((len(listing(node, "prefixItems")) for node in schemas), default=0))
-            if place not in pools:
-                here = _at_index(nodes, index)
-                wanted = length if distinct else 1
-                pools[place] = list(
-                    built([*here, *(contains if index < least else ())], limit=min(wanted, 40), depth=depth + 1)
-                ) or list(built(here, limit=min(wanted, 40), depth=depth + 1))
-            fresh = [item for item in pools[place] if not distinct or not any(same(item, known) for known in items)]
+            here = _at_index(nodes, index)
+            wanted = [*here, *contains] if index < containing else here
+            fresh = _fresh(builder.drawn(wanted, depth + 1), items if distinct else [])
+            fresh = fresh or _fresh(builder.drawn(here, depth + 1), items if distinct else [])
             if not fresh:
                 break
             items.append(fresh[0])
         if len(items) == length:
             yield items
+
+
+def _fresh(values: Drawn, taken: list[JsonValue]) -> list[JsonValue]:
+    """The first value that is not taken yet."""
+    for number in range(len(taken) + 1):
+        value = values.between(number, number + 1)
+        if not value or not any(same(value[0], known) for known in taken):
+            return value
+    return []
+
+
+def _count(node: JsonObject, keyword: str, absent: int) -> int:
+    number = number_at(node, keyword)
+    return absent if number is None else int(number)
 
 
 def _at_index(nodes: Sequence[Term], index: int) -> list[Term]:
@@ -211,40 +249,40 @@ def _at_index(nodes: Sequence[Term], index: int) -> list[Term]:
     return found
 
 
-def _objects(nodes: Sequence[Term], depth: int) -> Iterator[JsonValue]:
+def _objects(nodes: Sequence[Term], builder: Builder, depth: int) -> Iterator[JsonValue]:
     required = _closed_under_dependence(nodes, {str(name) for node, _ in nodes for name in listing(node, "required")})
-    low = max([int(number_at(node, "minProperties") or 0) for node, _ in nodes], default=0)
-    mentioned = list(dict.fromkeys(name for node, _ in nodes for name in mapping(node, "properties")))
+    least = max([int(number_at(node, "minProperties") or 0) for node, _ in nodes], default=0)
+    mentioned = dict.fromkeys(name for node, _ in nodes for name in mapping(node, "properties"))
     optional = [name for name in mentioned if name not in required][:_MAX_OPTIONAL]
-    pools: dict[str, list[JsonValue]] = {}
+    drawn: dict[str, Drawn] = {}
 
-    def member_of(name: str) -> list[JsonValue]:
-        if name not in pools:
-            pools[name] = [] if depth >= _MAX_DEPTH else list(built(at_name(nodes, name), limit=3, depth=depth + 1))
-        return pools[name]
+    def members(name: str, start: int, end: int) -> list[JsonValue]:
+        if name not in drawn:
+            terms = at_name(nodes, name) if depth < _MAX_DEPTH else [(False, {})]
+            drawn[name] = builder.drawn(terms, depth + 1)
+        return drawn[name].between(start, end)
 
-    if not all(member_of(name) for name in required):
+    if least > _MAX_ITEMS or not all(members(name, 0, 1) for name in sorted(required)):
         return
-    smallest: JsonObject = {name: member_of(name)[0] for name in sorted(required)}
-    for name in [*optional, *_made_up_names(nodes)]:
-        if len(smallest) >= min(low, 200):
-            break
-        if name not in smallest and member_of(name):
-            smallest[name] = member_of(name)[0]
+    smallest: JsonObject = {name: members(name, 0, 1)[0] for name in sorted(required)}
+    if len(smallest) < least:
+        for name in [*optional, *_made_up_names(nodes, builder, least)]:
+            if len(smallest) < least and name not in smallest and members(name, 0, 1):
+                smallest[name] = members(name, 0, 1)[0]
     yield smallest
-    whole = {**smallest, **{name: member_of(name)[0] for name in optional if member_of(name)}}
+    whole = {**smallest, **{name: value for name in optional for value in members(name, 0, 1)}}
     yield whole
     for name in optional:
         if name in whole:
             yield {**smallest, name: whole[name]}
             yield {other: value for other, value in whole.items() if other != name}
     for name in [*sorted(required), *optional]:
-        for value in member_of(name)[1:]:
+        for value in members(name, 1, 3):
             yield {**smallest, name: value}
             yield {**whole, name: value}
-    for name in list(_made_up_names(nodes))[:3]:
-        if member_of(name):
-            yield {**smallest, name: member_of(name)[0]}
+    for name in _made_up_names(nodes, builder, 1):
+        for value in members(name, 0, 1):
+            yield {**smallest, name: value}
 
 
 def _closed_under_dependence(nodes: Sequence[Term], names: set[str]) -> set[str]:
@@ -277,23 +315,17 @@ def at_name(nodes: Sequence[Term], name: str) -> list[Term]:
     return found
 
 
-def _made_up_names(nodes: Sequence[Term]) -> Iterator[str]:
+def _made_up_names(nodes: Sequence[Term], builder: Builder, count: int) -> Iterator[str]:
     """Names that no schema lists: such as match patterns and what bounds names, then plain ones."""
-    terms = [
-        (node["propertyNames"], root) for node, root in nodes if isinstance(node, dict) and "propertyNames" in node
-    ]
     for pattern in dict.fromkeys(pattern for node, _ in nodes for pattern in mapping(node, "patternProperties")):
         language = parse_pattern(pattern)
         answer = None if isinstance(language, Unportable) else member(language, steps=_STEPS)
         if isinstance(answer, Yes) and isinstance(answer.witness, str):
             yield answer.witness
+    terms = [
+        (node["propertyNames"], root) for node, root in nodes if isinstance(node, dict) and "propertyNames" in node
+    ]
     if terms:
-        yield from (
-            name
-            for name in built([*terms, ({"type": "string"}, {})], limit=3, depth=_MAX_DEPTH - 1)
-            if isinstance(name, str)
-        )
-    yield from (f"x{number}" for number in range(1, 201))
-
-
-__all__ = ["Term", "at_name", "built", "type_of", "variants"]
+        names = builder.drawn([*terms, (_ANY_TEXT, _ANY_TEXT)], _MAX_DEPTH - 1).between(0, count + 2)
+        yield from (name for name in names if isinstance(name, str))
+    yield from (f"x{number}" for number in range(1, count + 1))

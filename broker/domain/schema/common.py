@@ -1,9 +1,10 @@
 """Whether one value is accepted by several schemas.
 
-1. The prover shows that there is none: no (`cover`).
-2. It shows that once what patterns imply has been written down: no (`languages`).
-3. A value that every validator accepts: yes, with the smallest such value.
-4. Unknown, with the hard keywords.
+1. One of the first values that come to mind is accepted by every validator: yes, with the smallest such value.
+2. The prover shows that there is none: no (`cover`).
+3. It shows that once what patterns imply has been written down: no (`languages`).
+4. A longer search, with strings that tell the patterns apart: yes.
+5. Unknown, with the hard keywords.
 
 Each schema is compiled by itself, so a reference in one never leads into another, and `unevaluatedProperties` sees what
 stands beside it in its own schema alone. A no has to hold in every reading of the patterns, a yes in each that accepts.
@@ -26,6 +27,7 @@ from broker.domain.schema.relate import unreadable
 from broker.domain.schema.telling import telling_strings
 from broker.domain.schema.witness import candidates, shrink
 
+AT_ONCE: Final = 300
 FEW: Final = 3_000
 MANY: Final = 20_000
 
@@ -44,14 +46,17 @@ def common(schemas: Sequence[JsonObject], tools: Tools) -> Answer:
             return Unknown((accepts,))
         accepting.append(accepts)
     read = readings(made)
+    found = _search(read, accepting, tools, limits=(AT_ONCE,))
+    if found is not None:
+        return found
     proof, stopped = _proof(read, tools)
     if proof is not None:
         return proof
-    found = _search(read, accepting, tools)
+    found = _search(read, accepting, tools, limits=(FEW, MANY))
     if found is not None:
         return found
     blockers = [Blocker("", "", stopped)] if stopped else []
-    blockers.extend(unportable_blockers(schemas, read.unportable))
+    blockers.extend(unportable_blockers(schemas, read.loose))
     blockers.extend(blockers_of(schemas))
     return Unknown(tuple(blockers) or (Blocker("", "", "neither a proof nor a common value was found"),))
 
@@ -73,7 +78,7 @@ def _proof(read: Readings, tools: Tools) -> tuple[No | None, str]:
     return None, stopped
 
 
-def _search(read: Readings, accepting: Sequence[Accepts], tools: Tools) -> Yes | None:
+def _search(read: Readings, accepting: Sequence[Accepts], tools: Tools, *, limits: Sequence[int]) -> Yes | None:
     every = list(accepting)
     for reading in read.all[1:]:
         for schema in reading.schemas if reading.accepting else ():
@@ -86,8 +91,8 @@ def _search(read: Readings, accepting: Sequence[Accepts], tools: Tools) -> Yes |
         return all(accepts(value) for accepts in every) and read.allows(value)
 
     schemas = read.all[0].schemas
-    strings = telling_strings(schemas)
-    for limit in (FEW, MANY):
+    strings = telling_strings(schemas) if limits[0] > AT_ONCE else ()
+    for limit in limits:
         found = _first(candidates(schemas, strings=strings, limit=limit), holds)
         if found is not None:
             return Yes(shrink(found[0], holds))

@@ -34,9 +34,14 @@ class Reading:
 
 @dataclass(frozen=True, slots=True)
 class Readings:
-    """Every reading, the true one first, and the patterns that have no portable one."""
+    """Every reading, the true one first.
+
+    loose:      the patterns that have several.
+    unportable: those of them that have more than two.
+    """
 
     all: tuple[Reading, ...]
+    loose: tuple[str, ...]
     unportable: tuple[str, ...]
 
     def allows(self, value: JsonValue) -> bool:
@@ -57,7 +62,7 @@ def readings(schemas: Sequence[JsonObject]) -> Readings:
         made.append(Reading(_replaced(schemas, {pattern: f"(?:)|{_mark(pattern)}" for pattern in unportable})))
         nothing = {pattern: f"$.^{_mark(pattern)}" for pattern in unportable}
         made.append(Reading(_replaced(schemas, nothing), accepting=False))
-    return Readings(tuple(made), unportable)
+    return Readings(tuple(made), tuple(loose), unportable)
 
 
 def patterns_in(schema: JsonObject) -> Iterator[str]:

@@ -182,7 +182,7 @@ class _Question:
         found: list[Blocker] = []
         if self._stopped:
             found.append(Blocker("", "", self._stopped))
-        found.extend(unportable_blockers(self._originals, self._read.unportable))
+        found.extend(unportable_blockers(self._originals, self._read.loose))
         found.extend(blockers_between(*self._originals))
         if not found:
             found.append(

@@ -20,7 +20,7 @@ from typing import Final
 
 from broker.domain.canonical import JsonObject, JsonValue
 from broker.domain.schema.bearing import bearing_on, may_hold, names_in, say_the_same
-from broker.domain.schema.building import Term, at_name, built
+from broker.domain.schema.building import Builder, Drawn, Term, at_name
 from broker.domain.schema.dialect import SchemaError
 from broker.domain.schema.fits import listing, number_at
 from broker.domain.schema.probes import edge_numbers, edge_texts
@@ -49,6 +49,7 @@ _PLAIN: Final[tuple[JsonValue, ...]] = (
 )
 _POOL: Final = (4_000, 60, 24, 12, 8, 6)
 _BASES: Final = (14, 5, 3, 2, 2, 1)
+_TURN: Final = 6
 _MAX_ITEMS: Final = 1_100
 _UNKNOWN: Final[tuple[JsonValue, ...]] = (1, "a")
 
@@ -58,16 +59,9 @@ def candidates(schemas: Sequence[JsonObject], *, strings: Sequence[str] = (), li
 
     strings: further strings to try wherever a string may stand.
     """
-    search = _Search(strings)
-    seen: set[str] = set()
+    values = _Search(strings).values([[(schema, schema)] for schema in schemas], 0)
     try:
-        for value in search.values([[(schema, schema)] for schema in schemas], 0):
-            key = json.dumps(value, sort_keys=True)
-            if key not in seen:
-                seen.add(key)
-                yield value
-                if len(seen) >= limit:
-                    return
+        yield from islice(_distinct(values), limit)
     except (SchemaError, RecursionError):
         return
 
@@ -84,6 +78,7 @@ class _Search:
 
     def __init__(self, strings: Sequence[str]) -> None:
         self._strings = tuple(strings)
+        self._builder = Builder()
 
     def values(self, places: Sequence[Sequence[Term]], depth: int) -> Iterator[JsonValue]:
         """Suggestions for one place; `places` holds, for each schema of the question, the terms that bear on it."""
@@ -118,19 +113,13 @@ class _Search:
         found: list[JsonValue] = []
         together = [term for terms in places for term in terms]
         for terms in [together, *places]:
-            for value in built(terms, limit=limit, depth=depth):
+            for value in self._builder.drawn(terms, depth).between(0, limit):
                 if not any(_spelt(value) == _spelt(known) for known in found):
                     found.append(value)
         return found
 
-    def _pool(self, places: Sequence[Sequence[Term]], depth: int) -> list[JsonValue]:
-        limit = _POOL[min(depth, len(_POOL) - 1)]
-        found: dict[str, JsonValue] = {}
-        for value in islice(self.values(places, depth), 4 * limit):
-            found.setdefault(_spelt(value), value)
-            if len(found) >= limit:
-                break
-        return list(found.values())
+    def _pool(self, places: Sequence[Sequence[Term]], depth: int) -> Drawn:
+        return Drawn(_distinct(self.values(places, depth)), _POOL[min(depth, len(_POOL) - 1)])
 
     def _objects(
         self, places: Sequence[Sequence[Term]], bearing: Sequence[Term], built_bases: list[JsonObject], depth: int
@@ -151,7 +140,7 @@ class _Search:
         ):
             return
         bases: list[JsonObject] = [*built_bases, {}] if {} not in built_bases else built_bases
-        names = names_in(bearing)
+        names = names_in(bearing, self._builder)
         inside = {name: [at_name(bearing_on(terms), name) for terms in places] for name in names}
         telling = [name for name in names if not say_the_same(inside[name])]
         required = {str(name) for node, _ in bearing for name in listing(node, "required")}
@@ -163,18 +152,16 @@ class _Search:
         for base in bases[:3]:
             for value in _UNKNOWN:
                 yield {**base, "zz": value}
-        pools = {name: self._pool(inside[name], depth + 1) for name in telling}
+        pools: dict[str, Drawn] = {}
         for name in names:
-            if name not in pools:
-                pools[name] = list(islice(self.values(inside[name], depth + 1), 3)) if inside[name] else [*_UNKNOWN]
-                pools[name] = pools[name] or [*_UNKNOWN]
-        longest = max((len(pool) for pool in pools.values()), default=0)
+            values = self.values(inside[name], depth + 1) if inside[name] else iter(_UNKNOWN)
+            pools[name] = Drawn(_distinct(values), _POOL[min(depth + 1, len(_POOL) - 1)] if name in telling else 3)
         for start in range(
-            0, longest, 8
-        ):  # a few of each name at a time, so that no name waits for another's long tail
+            0, _POOL[1], _TURN
+        ):  # a few of each name in turn, so that none waits for another's long tail
             for base in bases:
                 for name in names:
-                    for value in pools[name][start : start + 8]:
+                    for value in pools[name].between(start, start + _TURN):
                         yield {**base, name: value}
         yield from self._more_objects(bearing, bases, names, pools, required)
 
@@ -183,7 +170,7 @@ class _Search:
         bearing: Sequence[Term],
         bases: list[JsonObject],
         names: list[str],
-        pools: dict[str, list[JsonValue]],
+        pools: dict[str, Drawn],
         required: set[str],
     ) -> Iterator[JsonValue]:
         """Two changes at once, and counts of members."""
@@ -212,16 +199,16 @@ class _Search:
         ]
         if extra:
             for base in bases[:3]:
-                for value in self._pool([[term] for term in extra], 2):
+                for value in self._pool([[term] for term in extra], 2).between(0, _POOL[2]):
                     yield {**base, "zz": value}
         for base in bases[:4]:
             for index, one in enumerate(names[:24]):
                 for other in names[index + 1 : 24]:
                     without = {name: value for name, value in base.items() if name not in (one, other)}
                     yield without
-                    for first in pools[one][:6]:
+                    for first in pools[one].between(0, 6):
                         yield {**without, one: first}
-                        for second in pools[other][:6]:
+                        for second in pools[other].between(0, 6):
                             yield {**base, one: first, other: second}
         for name in required:
             for base in bases[:2]:
@@ -242,7 +229,7 @@ class _Search:
             for keyword in ("items", "contains", "unevaluatedItems")
             if keyword in node
         ]
-        pool = (self._pool(rest, depth + 1) if rest else []) or list(_PLAIN[:3])
+        pool = (self._pool(rest, depth + 1).between(0, _POOL[1]) if rest else []) or list(_PLAIN[:3])
         width = max((len(listing(node, "prefixItems")) for node in nodes), default=0)
         bases: list[list[JsonValue]] = [*built_bases, []]
         for index in range(min(width, 12)):
@@ -251,7 +238,7 @@ class _Search:
                 for node, root in bearing
                 if index < len(listing(node, "prefixItems"))
             ]
-            choices = self._pool(here, depth + 1)
+            choices = self._pool(here, depth + 1).between(0, _POOL[1])
             for base in list(bases[:3]):
                 if index <= len(base):
                     for value in choices:
@@ -288,6 +275,15 @@ class _Search:
                     yield [pool[number % len(pool)] for number in range(size)]
                     yield list(range(size))
                     yield [f"x{number}" for number in range(size)]
+
+
+def _distinct(values: Iterator[JsonValue]) -> Iterator[JsonValue]:
+    seen: set[str] = set()
+    for value in values:
+        key = _spelt(value)
+        if key not in seen:
+            seen.add(key)
+            yield value
 
 
 def _spelt(value: JsonValue) -> str:
