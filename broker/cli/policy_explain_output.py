@@ -17,9 +17,7 @@ def as_text(said: Explanation) -> str:
     lines = [*_outcome(said), "", "scopes:"]
     lines += [line for need in said.needs for line in _need(need)]
     if said.outcome is not None:
-        wanted = "refuse" if isinstance(said.outcome, Permit) else "permit"
-        lines += ["", f"what would {wanted} (each was tried):"]
-        lines += [f"  {_change(change)}" for change in said.changes] or ["  nothing that was tried"]
+        lines += ["", _heading(said), *(f"  {_change(change)}" for change in said.changes)]
     if said.openings:
         lines += ["", "who could:"]
         lines += [line for opening in said.openings for line in _opening(opening)]
@@ -46,6 +44,16 @@ def _outcome(said: Explanation) -> Iterator[str]:
         yield f"  at:         {said.place}"
         if said.place.source:
             yield f"              {said.place.source.strip()}"
+
+
+def _heading(said: Explanation) -> str:
+    if not said.changes:
+        return "nothing that was tried would change it"
+    if isinstance(said.outcome, Permit):
+        return "what would refuse (each was tried):"
+    if any(isinstance(change.outcome, Permit) for change in said.changes):
+        return "what would permit (each was tried):"
+    return "no single change that was tried permits it; these lead further:"
 
 
 def _need(need: ScopeNeed) -> Iterator[str]:

@@ -1,14 +1,16 @@
 """`policy explain`: which rule decides a request, which scopes it needs and why, and what would change the answer.
 
 1. The answer is that of the decision itself. Nothing is said about a change that was not decided again with the change made.
-2. For a refusal the changes are those that lead to a permit; for a permit those that lead to a refusal, one for each reason.
+2. For a refusal the changes are those that lead to a permit, or, where none does, those that a later step refuses; for a permit
+   those that lead to a refusal, one for each reason.
 3. Who asks may be left open: then it is said who could.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import islice
 from typing import Final
 
 from broker.domain.canonical import JsonObject
@@ -135,6 +137,8 @@ class Explainer:
 
     def _because(self, name: str, version: VersionPolicy, arguments: JsonObject | None, *, needed: bool | None) -> str:
         condition = version.scopes[name].needed_when
+        if needed is None and arguments is not None:
+            return "the arguments do not fit the contract"
         if condition is True:
             return "every input needs it"
         if condition is False:
@@ -149,26 +153,24 @@ class Explainer:
 
     # What would change the answer
 
-    def _changes(self, version: VersionPolicy, request: Request, outcome: Permit | Refusal) -> Iterator[Change]:
-        found: dict[str, int] = {}
-        reasons: set[Reason] = set()
-        for count, one in enumerate(self._variations(version, request)):
-            if count == _MAX_TRIED:
-                return
-            if found.get(one.aspect, 0) == _EACH or (
-                one.aspect == "both" and found.get("principal", found.get("task"))
-            ):
+    def _changes(self, version: VersionPolicy, request: Request, outcome: Permit | Refusal) -> list[Change]:
+        told: list[Change] = []
+        further: list[Change] = []
+        step = _step(outcome, version, request)
+        for one in islice(self._variations(version, request), _MAX_TRIED):
+            aspects = [change.aspect for change in told]
+            if aspects.count(one.aspect) == _EACH or (one.aspect == "both" and {"principal", "task"} & set(aspects)):
                 continue
             after = ask(one.request, version, self._facts(version, one.request.arguments), self._tree.policy)
-            if isinstance(outcome, Permit):
+            change = Change(one.aspect, one.words, after)
+            if isinstance(outcome, Permit) is not isinstance(after, Permit):
                 # that nonsense is refused says nothing about this request
-                told = isinstance(after, Refusal) and after.reason not in (*reasons, Reason.ARGUMENTS_INVALID)
-            else:
-                told = isinstance(after, Permit)
-            if told:
-                found[one.aspect] = found.get(one.aspect, 0) + 1
-                reasons |= {after.reason} if isinstance(after, Refusal) else set()
-                yield Change(one.aspect, one.words, after)
+                nonsense = isinstance(after, Refusal) and after.reason is Reason.ARGUMENTS_INVALID
+                if isinstance(after, Permit) or not (nonsense or _said(after, told)):
+                    told.append(change)
+            elif isinstance(after, Refusal) and _step(after, version, one.request) > step and not _said(after, further):
+                further.append(change)
+        return told or further[:_EACH]
 
     def _variations(self, version: VersionPolicy, request: Request) -> Iterator[Variation]:
         yield from variations(request, version, self._tree.policy)
@@ -201,3 +203,11 @@ class Explainer:
             asked = replace(request, task=task.task, client=who.client, issuer=who.issuer, claims=who.claims)
             after = ask(asked, version, facts, self._tree.policy)
             yield Opening(task.task, spell_allow(task), place, spell_who(who), after)
+
+
+def _step(outcome: Permit | Refusal, version: VersionPolicy, request: Request) -> int:
+    return deciding(outcome, version, principal=request.principal, task=request.task).step
+
+
+def _said(refusal: Refusal, told: Sequence[Change]) -> bool:
+    return any(isinstance(change.outcome, Refusal) and change.outcome.reason is refusal.reason for change in told)
