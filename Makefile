@@ -8,10 +8,10 @@ TRIAL := .broker
 LOCK := $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header
 
 .DEFAULT_GOAL := help
-.PHONY: help demo serve test lint fix bench fuzz lock
+.PHONY: help demo serve test lint fix bench fuzz soundness lock
 
 help: ## Show this
-	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 16
+	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 18
 
 demo: $(STAMP) ## The whole story on real processes, told step by step
 	@$(BIN)/python -m tests.journeys.demo
@@ -46,6 +46,9 @@ bench: $(STAMP) ## CPU per request beside its own crypto
 
 fuzz: $(STAMP) $(FUZZ_STAMP) ## schemathesis against a running broker, about two minutes; no 5xx allowed
 	@$(BIN)/python tests/fuzz/run.py --schemathesis .venv-fuzz/bin/schemathesis
+
+soundness: $(STAMP) ## Attack what is claimed about schemas with half a million values by chance, some minutes
+	@$(BIN)/python -W ignore -m tests.soundness
 
 lock: $(STAMP) ## Resolve the locks again, after a change of dependencies
 	$(LOCK) --extra server --extra gate --extra fastmcp --extra dev pyproject.toml -o requirements.lock
