@@ -94,6 +94,7 @@ class Reason(StrEnum):
     NO_VERSION_LEFT = "no_version_left"
     STATE_CONFLICT = "state_conflict"
     POLICY_INVALID = "policy_invalid"
+    POLICY_REFUSED = "policy_refused"
 
 
 @dataclass(frozen=True, slots=True)
@@ -188,6 +189,7 @@ REASONS: Final[dict[Reason, Wire]] = {
     Reason.NO_VERSION_LEFT: Wire("conflict", 409, "no version of the tool would be left to serve"),
     Reason.STATE_CONFLICT: Wire("conflict", 409, "the version changed meanwhile"),
     Reason.POLICY_INVALID: Wire("conflict", 409, "the policy files are not a lawful policy"),
+    Reason.POLICY_REFUSED: Wire("conflict", 409, "the rules refuse this policy, or cannot decide about it"),
 }
 
 
@@ -199,14 +201,14 @@ class Refusal:
     detail: one sentence for the caller: what was found, what was expected, how to mend it. No token, secret, argument.
     where:  parameter, claim or JSON pointer that the refusal is about.
     why:    for the operator and the audit log only: the rule that decided. Never sent to a caller.
-    data:   further facts for the caller, JSON values only (such as the current version).
+    data:   further facts for the caller, JSON values only (such as the current version, or a report's findings).
     """
 
     reason: Reason
     detail: str
     where: str | None = None
     why: str | None = None
-    data: tuple[tuple[str, str], ...] = ()
+    data: tuple[tuple[str, object], ...] = ()
 
     @property
     def wire(self) -> Wire:

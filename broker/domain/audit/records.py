@@ -9,6 +9,8 @@
 | version.publish · .canary · .promote · .rollback · .deprecate · .retire | the life of a version moved            |
 | revoke                                 | a revocation scope was revoked                                          |
 | policy.change                          | another policy was loaded                                               |
+| policy.narrow                          | a policy was loaded that takes access away from published versions      |
+| policy.exception                       | a policy was loaded, or a version published, by leave of an exception   |
 | key.create                             | a signing key was made                                                  |
 | gen.claim                              | a broker claimed an incarnation of the store                            |
 | recover                                | the store acted and the process died before the record was written      |
@@ -192,6 +194,44 @@ class PolicyChanged:
 
 
 @dataclass(frozen=True, slots=True)
+class PolicyNarrowed:
+    """Access was taken away in place. policy: the whole policy that does it.
+
+    records: the version records as they are afterwards. revoked: what was granted by their policies of before, at `seq`.
+    """
+
+    type: ClassVar[str] = "policy.narrow"
+    id: str
+    ts: str
+    policy: str
+    gen: int
+    gseq: int
+    seq: int
+    by: str
+    records: tuple[JsonObject, ...]
+    revoked: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ExceptionUsed:
+    """A finding was let through. when: `load` or `publish`. key: what of the version it is limited to, None: all of it."""
+
+    type: ClassVar[str] = "policy.exception"
+    id: str
+    ts: str
+    policy: str
+    when: str
+    rule: str
+    tool: str
+    version: str | None
+    key: str | None
+    reason: str
+    approved_by: tuple[str, ...]
+    expires: str
+    by: str
+
+
+@dataclass(frozen=True, slots=True)
 class KeyCreated:
     type: ClassVar[str] = "key.create"
     id: str
@@ -255,6 +295,8 @@ Record: TypeAlias = (
     | VersionChanged
     | Revoked
     | PolicyChanged
+    | PolicyNarrowed
+    | ExceptionUsed
     | KeyCreated
     | Claimed
     | Recovered
@@ -270,6 +312,7 @@ CONTROL: frozenset[str] = frozenset(
         "version.rollback",
         "version.deprecate",
         "version.retire",
+        "policy.narrow",
         "revoke",
         "gen.claim",
         "recover",

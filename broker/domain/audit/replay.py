@@ -1,8 +1,8 @@
 """Replay: what the log says the store must hold.
 
 Fold over the control records, in order:
-1. `version.*`: each version record in it replaces the one known, if its `seq` is not older.
-2. `version.rollback`, `version.retire`, `revoke`: each revoked scope gets the greater of its marks.
+1. `version.*`, `policy.narrow`: each version record in it replaces the one known, if its `seq` is not older.
+2. `version.rollback`, `version.retire`, `policy.narrow`, `revoke`: each revoked scope gets the greater of its marks.
 3. `recover`: its intent counts as the record that was lost.
 4. `gen.claim`: the greatest `gen` and `seq` are kept.
 """

@@ -11,6 +11,7 @@
 6. A sunset is at least `SUNSET_SECONDS` away, with a security advisory at least `ADVISORY_SECONDS` (after SEP-2596).
 7. retire: only after the sunset, or at once with an emergency and its reason.
 8. rollback and retire revoke the version's scope in the same step.
+9. Taking access away from a published version in place revokes what was granted by its policy of before, in the same step.
 """
 
 from __future__ import annotations
@@ -18,10 +19,11 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Final, TypeAlias
 
+from broker.domain.canonical import JsonObject
 from broker.domain.errors import Reason, Refusal
 from broker.domain.ids import Digest, ToolName, Version
 from broker.domain.lifecycle.states import TRANSITIONS, Cohort, Command, LifecycleView, State, VersionRecord
-from broker.domain.revocation.scopes import RevocationScope, version_scope
+from broker.domain.revocation.scopes import RevocationScope, policy_scope, version_scope
 
 DAY_SECONDS: Final = 86_400
 SUNSET_SECONDS: Final = 365 * DAY_SECONDS
@@ -34,6 +36,7 @@ class Publish:
     version: Version
     contract: Digest
     policy: Digest
+    grant: JsonObject | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,6 +159,7 @@ def _publish(command: Publish, before: VersionRecord | None, *, now: int) -> Cha
             contract=command.contract,
             policy=command.policy,
             since=now,
+            grant=command.grant,
         )
         return Change(Command.PUBLISH, (Update(None, made),))
     if (before.contract, before.policy) == (command.contract, command.policy):
@@ -255,3 +259,8 @@ def _retire(command: Retire, before: VersionRecord, after: VersionRecord, *, now
         (Update(before, replace(after, cohort=Cohort())),),
         (version_scope(before.tool, before.version),),
     )
+
+
+def narrow(before: VersionRecord, *, policy: Digest, grant: JsonObject) -> tuple[Update, RevocationScope]:
+    """Put a narrower policy in force for a version (rule 9); that it is narrower is for the caller to know."""
+    return Update(before, replace(before, policy=policy, grant=grant)), policy_scope(before.policy)

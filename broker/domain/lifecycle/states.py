@@ -2,7 +2,7 @@
 
 | command   | from                          | to          | besides                                                      |
 |-----------|-------------------------------|-------------|--------------------------------------------------------------|
-| publish   | (absent)                      | published   | the contract and policy digests are frozen                   |
+| publish   | (absent)                      | published   | contract and policy are frozen; access may shrink in place   |
 | canary    | published, rolled_back        | canary      | same digests as published; old credentials stay dead         |
 | promote   | canary                        | stable      | the stable version becomes deprecated, with a sunset         |
 | promote   | published                     | stable      | only while the tool has no stable version                    |
@@ -84,6 +84,8 @@ class Cohort:
 class VersionRecord:
     """What the store and the audit log hold of one version. Format 1; grows only.
 
+    policy: digest of the policy in force for it. grant: what was published, as `policy.frozen` spells it; None where an
+            older broker published it. Both change together, and only when access is taken away in place.
     since, sunset: Unix seconds. seq: the revocation sequence at the last change.
     """
 
@@ -98,6 +100,7 @@ class VersionRecord:
     replaced: Version | None = None
     sunset: int | None = None
     advisory: str | None = None
+    grant: JsonObject | None = field(default=None, hash=False)
 
     @property
     def id(self) -> VersionId:
@@ -136,7 +139,8 @@ def spell_record(record: VersionRecord) -> bytes:
 
 
 def record_json(record: VersionRecord) -> JsonObject:
-    """A record as JSON, for the store, the audit log and the admin API."""
+    """A record as JSON, for the store, the audit log and the admin API. A record without a grant has no such member."""
+    granted: JsonObject = {} if record.grant is None else {"grant": record.grant}
     return {
         "v": 1,
         "tool": record.tool,
@@ -150,6 +154,7 @@ def record_json(record: VersionRecord) -> JsonObject:
         "replaced": record.replaced,
         "sunset": record.sunset,
         "advisory": record.advisory,
+        **granted,
     }
 
 
@@ -172,6 +177,7 @@ def read_record(text: bytes | JsonObject) -> VersionRecord:
             replaced=value["replaced"],  # type: ignore[arg-type]
             sunset=value["sunset"],  # type: ignore[arg-type]
             advisory=value["advisory"],  # type: ignore[arg-type]
+            grant=value.get("grant"),  # type: ignore[arg-type]
         )
     except (KeyError, TypeError) as error:
         raise ValueError(f"not a version record: {error}") from None

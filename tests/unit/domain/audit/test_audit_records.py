@@ -119,6 +119,40 @@ PINNED: list[tuple[Record, str]] = [
         '{"v":1,"type":"policy.change","id":"r","ts":"t","policy":"sha256:p","previous":null,"tools":["db.query"]}',
     ),
     (
+        records.PolicyNarrowed(
+            id="r",
+            ts="t",
+            policy="sha256:p",
+            gen=1,
+            gseq=2,
+            seq=3,
+            by="operator",
+            records=({"tool": "db.query"},),
+            revoked=("policy:sha256:o",),
+        ),
+        '{"v":1,"type":"policy.narrow","id":"r","ts":"t","policy":"sha256:p","gen":1,"gseq":2,"seq":3,"by":"operator",'
+        '"records":[{"tool":"db.query"}],"revoked":["policy:sha256:o"]}',
+    ),
+    (
+        records.ExceptionUsed(
+            id="r",
+            ts="t",
+            policy="sha256:p",
+            when="publish",
+            rule="scope.widened",
+            tool="db.query",
+            version="5",
+            key=None,
+            reason="moves",
+            approved_by=("ada", "bo"),
+            expires="2026-12-31",
+            by="operator",
+        ),
+        '{"v":1,"type":"policy.exception","id":"r","ts":"t","policy":"sha256:p","when":"publish","rule":"scope.widened",'
+        '"tool":"db.query","version":"5","key":null,"reason":"moves","approved_by":["ada","bo"],"expires":"2026-12-31",'
+        '"by":"operator"}',
+    ),
+    (
         records.KeyCreated(id="r", ts="t", kid="k", algorithm="ES256", use="sign"),
         '{"v":1,"type":"key.create","id":"r","ts":"t","kid":"k","algorithm":"ES256","use":"sign"}',
     ),
@@ -150,7 +184,7 @@ def test_every_kind_of_record_is_pinned() -> None:
 
 def test_what_a_replay_reads_is_what_says_what_the_store_must_hold() -> None:
     pinned = {record.type for record, _ in PINNED}
-    assert {"version.rollback", "revoke", "gen.claim", "recover"} == pinned & CONTROL
+    assert {"version.rollback", "policy.narrow", "revoke", "gen.claim", "recover"} == pinned & CONTROL
     commands = {"publish", "canary", "promote", "rollback", "deprecate", "retire"}
     assert {f"version.{command}" for command in commands} == {name for name in CONTROL if name.startswith("version.")}
 

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import itertools
+from dataclasses import replace
 from typing import Any
 
 import pytest
+from broker.domain.canonical import JsonObject
 from broker.domain.errors import Reason, Refusal
 from broker.domain.ids import Digest, ToolName, Version, VersionId
 from broker.domain.lifecycle.rollout import (
@@ -18,6 +20,7 @@ from broker.domain.lifecycle.rollout import (
     Rollback,
     VersionCommand,
     apply,
+    narrow,
 )
 from broker.domain.lifecycle.states import (
     MINTABLE,
@@ -237,6 +240,36 @@ def test_a_records_bytes_are_pinned_and_read_back() -> None:
     )
     assert read_record(spelled) == record
     assert read_record(record_json(record)) == record
+
+
+def test_a_record_keeps_what_was_granted_and_its_bytes_are_pinned() -> None:
+    granted = version("2", State.STABLE, grant={"v": 1, "frozen": "sha256:f", "tasks": {}})
+    spelled = spell_record(granted)
+    assert spelled == (
+        b'{"advisory":null,"cohort":{"principals":[],"weight":0},"contract":"sha256:' + b"a" * 64 + b'",'
+        b'"grant":{"frozen":"sha256:f","tasks":{},"v":1},"policy":"sha256:' + b"b" * 64 + b'","replaced":null,"seq":0,'
+        b'"since":1789913600,"state":"stable","sunset":null,"tool":"db.query","v":1,"version":"2"}'
+    )
+    assert read_record(spelled) == granted
+
+
+def test_what_was_granted_stays_with_a_version_through_its_life() -> None:
+    grant: JsonObject = {"v": 1, "frozen": "sha256:f", "tasks": {}}
+    published = apply(Publish(TOOL, Version("2"), CONTRACT, POLICY, grant), view(), now=NOW)
+    assert isinstance(published, Change)
+    record = published.updates[0].after
+    for name in ("promote", "deprecate", "rollback"):
+        moved = apply(command(name, force=True) if name == "rollback" else command(name), view(record), now=NOW)
+        assert isinstance(moved, Change)
+        record = moved.updates[0].after
+        assert record.grant == grant
+
+
+def test_a_narrower_grant_takes_its_place_and_revokes_what_the_wider_one_gave() -> None:
+    before = version("2", State.CANARY, cohort=BOB, grant={"v": 1, "tasks": {"a": {}}})
+    update, revoked = narrow(before, policy=Digest("sha256:narrower"), grant={"v": 1, "tasks": {}})
+    assert revoked == f"policy:{before.policy}"
+    assert update.after == replace(before, policy=Digest("sha256:narrower"), grant={"v": 1, "tasks": {}})
 
 
 @pytest.mark.parametrize("change", [{"v": 2}, {"v": None}, {"state": "asleep"}, {"cohort": None}, {"cohort": {}}])
