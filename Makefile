@@ -48,7 +48,7 @@ fuzz: $(STAMP) $(FUZZ_STAMP) ## schemathesis against a running broker, about two
 	@$(BIN)/python tests/fuzz/run.py --schemathesis .venv-fuzz/bin/schemathesis
 
 soundness: $(STAMP) ## Attack what is claimed about schemas with half a million values by chance, some minutes
-	@$(BIN)/python -W ignore -m tests.soundness
+	@$(BIN)/python -m tests.soundness
 
 lock: $(STAMP) ## Resolve the locks again, after a change of dependencies
 	$(LOCK) --extra server --extra gate --extra fastmcp --extra dev pyproject.toml -o requirements.lock
