@@ -11,8 +11,8 @@
 |                          | that took it for advice                                                                  |
 | `compatible`             | something else changed, and no input is lost                                              |
 
-Where several fit: `breaking` before `renamed` before `prose became structure` before `compatible`. Clients that allow tools by exact
-names stop calling a renamed one without an error.
+Where several fit: `breaking` before `renamed` before `prose became structure` before `compatible`. Clients that allow tools by
+exact names stop calling a renamed one without an error.
 """
 
 from __future__ import annotations
@@ -72,7 +72,9 @@ def classify(changes: Sequence[Change], closed: Related) -> ChangeClass:
 
 def _changes(old: JsonObject, new: JsonObject) -> Iterator[Change]:
     if old.get("name") != new.get("name"):
-        yield Change(ChangeKind.TOOL_RENAMED, "/name", "/name", old.get("name"), new.get("name"), Effect.NEITHER)
+        yield Change(
+            ChangeKind.TOOL_RENAMED, "/name", "/name", old.get("name"), new.get("name"), Effect.NEITHER, part="tool"
+        )
     for change in _schema(old, new, "inputSchema"):
         yield replace(change, prose=said_before(change, old)) if change.narrows else change
     yield from _output(old, new)
@@ -106,13 +108,13 @@ def _output(old: JsonObject, new: JsonObject) -> Iterator[Change]:
         yield from _schema(old, new, "outputSchema")
     elif "outputSchema" in new:
         after = new["outputSchema"]
-        yield Change(ChangeKind.OUTPUT_ADDED, None, pointer, None, after, Effect.NARROWS, output=True)
+        yield Change(ChangeKind.OUTPUT_ADDED, None, pointer, None, after, Effect.NARROWS, part="output")
     elif "outputSchema" in old:
         before = old["outputSchema"]
-        yield Change(ChangeKind.OUTPUT_REMOVED, pointer, None, before, None, Effect.WIDENS, output=True)
+        yield Change(ChangeKind.OUTPUT_REMOVED, pointer, None, before, None, Effect.WIDENS, part="output")
 
 
 def _words(kind: ChangeKind, old: JsonObject, new: JsonObject, pointer: str, name: str) -> Change:
     before: tuple[JsonValue, str | None] = (old[name], pointer) if name in old else _MISSING
     after: tuple[JsonValue, str | None] = (new[name], pointer) if name in new else _MISSING
-    return Change(kind, before[1], after[1], before[0], after[0], Effect.WORDS, detail=name)
+    return Change(kind, before[1], after[1], before[0], after[0], Effect.WORDS, detail=name, part="tool")

@@ -40,19 +40,21 @@ _ONLY_SOMETIMES: Final = re.compile(
     r"\b(required|mandatory) (if|when|unless|for|only|with)\b|not required", re.IGNORECASE
 )
 _TOGETHER: Final = re.compile(
-    r"\b(at least one of|exactly one of|only one of|either|one of|required (if|when|unless|for)|cannot be (combined|used)|"
+    r"\b(at least one of|exactly one of|only one of|one of|either [`'\"]?\w+[`'\"]? or|required (if|when|unless|for)|"
+    r"cannot be (combined|used)|"
     r"mutually exclusive|must (be )?(provided?|given|specified|used) (with|together|when|if)|not both|"
     r"only (used|valid|when|with))\b",
     re.IGNORECASE,
 )
-_EMPTY: Final = re.compile(r"\b(non-?empty|(not|never|cannot) be (empty|blank)|at least one)\b", re.IGNORECASE)
+_EMPTY: Final = re.compile(r"\b(non-?empty|(not|never|cannot) be (empty|blank))\b", re.IGNORECASE)
 _OPTIONS: Final = (ChangeKind.BRANCH_ADDED, ChangeKind.CONSTRAINT_ADDED, ChangeKind.DEPENDENCY_ADDED)
 _GROUPS: Final = ("anyOf", "oneOf", "allOf", "not", "if", "then", "else", "dependentRequired", "dependentSchemas")
 
 
 def said_before(change: Change, old: JsonObject) -> str:
     """The sentence of the old contract that had stated what the change demands; empty where there is none."""
-    return next((sentence for sentence in _sentences(change, old) if _states(change, sentence)), "")
+    found = next((sentence for sentence in _sentences(change, old) if _states(change, sentence)), "")
+    return " ".join(found.split())
 
 
 def _states(change: Change, sentence: str) -> bool:
@@ -61,9 +63,9 @@ def _states(change: Change, sentence: str) -> bool:
             values = change.after if isinstance(change.after, list) else []
             texts = [str(value) for value in values if isinstance(value, str | int) and not isinstance(value, bool)]
             return bool(texts) and len(texts) == len(values) and all(_named(text, sentence) for text in texts)
-        case ChangeKind.UPPER_BOUND_TIGHTENED:
+        case ChangeKind.UPPER_BOUND_TIGHTENED if change.pointer_old is None:
             return _UPPER.search(sentence) is not None and _numbered(change.after, sentence)
-        case ChangeKind.LOWER_BOUND_TIGHTENED:
+        case ChangeKind.LOWER_BOUND_TIGHTENED if change.pointer_old is None:
             if change.after == 1 and _EMPTY.search(sentence):
                 return True
             return _LOWER.search(sentence) is not None and _numbered(change.after, sentence)
@@ -71,7 +73,22 @@ def _states(change: Change, sentence: str) -> bool:
             return _SHAPE.search(sentence) is not None
         case ChangeKind.REQUIRED_ADDED:
             return _REQUIRED.search(sentence) is not None and _ONLY_SOMETIMES.search(sentence) is None
-    return change.kind in _OPTIONS and change.detail in _GROUPS and _TOGETHER.search(sentence) is not None
+    if change.kind not in _OPTIONS or change.detail not in _GROUPS:
+        return False
+    found = _TOGETHER.search(sentence)
+    return found is not None and sum(_named(name, sentence) for name in _demanded(change.after)) > 1
+
+
+def _demanded(value: JsonValue) -> frozenset[str]:
+    """The names that a constraint asks for or excludes."""
+    if isinstance(value, list):
+        names = frozenset(item for item in value if isinstance(item, str))
+        return names.union(*map(_demanded, value))
+    if not isinstance(value, dict):
+        return frozenset()
+    properties = value.get("properties")
+    names = frozenset(properties) if isinstance(properties, dict) else frozenset()
+    return names.union(*map(_demanded, value.values()))
 
 
 def _sentences(change: Change, old: JsonObject) -> Iterator[str]:

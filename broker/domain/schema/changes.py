@@ -20,10 +20,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Final
+from typing import Final, Literal, TypeAlias
 
 from broker.domain.canonical import JsonValue
-from broker.domain.schema.wording import QUOTED, changed_words, plain, quoted
+from broker.domain.schema.wording import QUOTED, changed_words, plain, quoted, told_apart
+
+Part: TypeAlias = Literal["input", "output", "tool"]
 
 
 class ChangeKind(StrEnum):
@@ -94,7 +96,7 @@ class Change:
     before, after: what stands at the pointers, or what is left of it and what is new (values of an enum).
     detail: the keyword, or what a property was or is, such as `optional integer`.
     prose:  the words of the old contract that had already said so; empty where none did.
-    output: whether it is about what a tool gives, not what it takes.
+    part:   whether it is about what a tool takes, what it gives, or the tool itself.
     """
 
     kind: ChangeKind
@@ -107,12 +109,17 @@ class Change:
     aside: str = ""
     detail: str = ""
     prose: str = ""
-    output: bool = False
+    part: Part = "input"
+
+    @property
+    def output(self) -> bool:
+        """Whether it is about what a tool gives."""
+        return self.part == "output"
 
     @property
     def narrows(self) -> bool:
         """Whether the change by itself may make the tool accept less."""
-        return not self.output and self.effect in (Effect.NARROWS, Effect.EITHER)
+        return self.part == "input" and self.effect in (Effect.NARROWS, Effect.EITHER)
 
     @property
     def widens(self) -> bool:
@@ -132,8 +139,7 @@ def _value(change: Change) -> str:
 
 
 def _name(change: Change) -> str:
-    whole = "the output" if change.output else "the input"
-    name = f"`{plain(change.where, 60)}`" if change.where else whole
+    name = f"`{plain(change.where, 60)}`" if change.where else f"the {change.part}"
     if change.where and change.output:
         name = f"{name} of the output"
     return f"{name} ({plain(change.aside)})" if change.aside else name
@@ -208,7 +214,8 @@ _BOUNDS: Final = {
 def _limit(pointer: str | None, value: JsonValue) -> tuple[str, str]:
     """A bound in words, by the keyword that its pointer ends with."""
     verb, phrase = _BOUNDS[(pointer or "").rpartition("/")[2]]
-    return verb, phrase.format(quoted(value, 40))
+    spelt = phrase.format(quoted(value, 40))
+    return verb, spelt.replace("characters", "character").replace("items", "item") if value == 1 else spelt
 
 
 def _tightened(change: Change) -> str:
@@ -244,9 +251,8 @@ def _reworded(what: str) -> Callable[[Change], str]:
 
 
 def _from_to(change: Change) -> str:
-    before = "absent" if change.pointer_old is None else quoted(change.before, 40)
-    after = "absent" if change.pointer_new is None else quoted(change.after, 40)
-    return f"{after}; it was {before}"
+    before, after = told_apart(change.before, change.after)
+    return f"{'absent' if change.pointer_new is None else after}; it was {'absent' if change.pointer_old is None else before}"
 
 
 _ABOUT_VALUES: Final[dict[ChangeKind, Callable[[Change], str]]] = {
@@ -256,7 +262,7 @@ _ABOUT_VALUES: Final[dict[ChangeKind, Callable[[Change], str]]] = {
     ChangeKind.REQUIRED_REMOVED: lambda change: (
         "may be missing now; it was always given" if change.output else "may be left out now; it had to be given"
     ),
-    ChangeKind.TYPE_CHANGED: lambda change: f"has to be {change.detail or 'of another type'}",
+    ChangeKind.TYPE_CHANGED: lambda change: change.detail,
     ChangeKind.ENUM_ADDED: lambda change: f"must now be {_values(change.after)}; before, other values were accepted",
     ChangeKind.ENUM_REMOVED: lambda change: f"no longer has to be {_values(change.before)}",
     ChangeKind.ENUM_VALUES_ADDED: lambda change: f"now accepts {_values(change.after)}",
@@ -265,8 +271,8 @@ _ABOUT_VALUES: Final[dict[ChangeKind, Callable[[Change], str]]] = {
         f"must now be {quoted(change.after, 40)}; it was {quoted(change.before, 40)}"
     ),
     ChangeKind.PATTERN_ADDED: lambda change: f"must now match {quoted(change.after)}",
-    ChangeKind.PATTERN_CHANGED: lambda change: (
-        f"must now match {quoted(change.after, 40)}; before it had to match {quoted(change.before, 40)}"
+    ChangeKind.PATTERN_CHANGED: lambda change: "must now match {1}; before it had to match {0}".format(
+        *told_apart(change.before, change.after)
     ),
     ChangeKind.PATTERN_REMOVED: lambda change: f"no longer has to match {quoted(change.before)}",
     ChangeKind.UPPER_BOUND_TIGHTENED: _tightened,
@@ -276,8 +282,8 @@ _ABOUT_VALUES: Final[dict[ChangeKind, Callable[[Change], str]]] = {
     ChangeKind.MULTIPLE_CHANGED: lambda change: f"has to be a multiple of {_from_to(change)}",
     ChangeKind.UNIQUE_REQUIRED: lambda _: "must now have no item twice",
     ChangeKind.UNIQUE_LIFTED: lambda _: "may now have an item twice",
-    ChangeKind.UNKNOWN_REFUSED: lambda change: f"refuses names that it does not list{_seen_by_the_gate(change)}",
-    ChangeKind.UNKNOWN_ACCEPTED: lambda change: f"accepts names that it does not list{_seen_by_the_gate(change)}",
+    ChangeKind.UNKNOWN_REFUSED: lambda change: f"now refuses names that it does not list{_seen_by_the_gate(change)}",
+    ChangeKind.UNKNOWN_ACCEPTED: lambda change: f"now accepts names that it does not list{_seen_by_the_gate(change)}",
     ChangeKind.DEPENDENCY_ADDED: lambda change: f"needs {_values(change.after)} beside it now",
     ChangeKind.DEPENDENCY_REMOVED: lambda change: f"no longer needs {_values(change.before)} beside it",
     ChangeKind.BRANCH_ADDED: lambda change: f"has one more {_branch(change)}: {quoted(change.after)}",

@@ -18,7 +18,7 @@ from itertools import zip_longest
 from typing import Final
 
 from broker.domain.canonical import JsonObject, JsonValue
-from broker.domain.schema.changes import Change, ChangeKind, Effect
+from broker.domain.schema.changes import Change, ChangeKind, Effect, Part
 from broker.domain.schema.dialect import LISTS, MAPS, SINGLES, escape
 from broker.domain.schema.likeness import Likeness
 from broker.domain.schema.place_changes import Place, below, changes_at, same, wording_at
@@ -72,7 +72,7 @@ class _Walk:
     def __init__(self, old: JsonObject, new: JsonObject, *, output: bool) -> None:
         self._old = Document(old)
         self._new = Document(new)
-        self._output = output
+        self._part: Part = "output" if output else "input"
         self._likeness = Likeness(self._old, self._new)
         self._seen: set[tuple[int, int, int, bool]] = set()
         self._plain = not (_refers(old) or _refers(new)) and old.get("$schema") == new.get("$schema")
@@ -109,7 +109,7 @@ class _Walk:
         return isinstance(pair.old, bool) and pair.old is pair.new
 
     def _place(self, pair: Pair) -> Place:
-        return Place(pair.where, pair.aside, pair.sign, self._output)
+        return Place(pair.where, pair.aside, pair.sign, self._part)
 
     def _at(self, pair: Pair, inner: list[Pair]) -> Iterator[Change]:
         old = self._old.unfold(pair.old, pair.pointer_old)

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from broker.domain.canonical import JsonValue
-from broker.domain.schema.changes import Change, ChangeKind, Effect
+from broker.domain.schema.changes import Change, ChangeKind, Effect, Part
 from broker.domain.schema.unfolded import Unfolded, kinds
 
 # By keyword: the kinds of change where it comes, changes, goes; and whether it is an upper bound.
@@ -39,7 +39,12 @@ class Place:
     where: str
     aside: str
     sign: int
-    output: bool
+    part: Part
+
+    @property
+    def output(self) -> bool:
+        """Whether it is about what a tool gives."""
+        return self.part == "output"
 
     def change(
         self,
@@ -53,7 +58,7 @@ class Place:
         """A change at this place; `old` and `new` are what stands there, and where."""
         return Change(
             kind=kind, pointer_old=old[1], pointer_new=new[1], before=old[0], after=new[0],
-            effect=self.effect(effect), where=self.where, aside=self.aside, detail=detail, output=self.output,
+            effect=self.effect(effect), where=self.where, aside=self.aside, detail=detail, part=self.part,
         )  # fmt: skip
 
     def effect(self, effect: Effect) -> Effect:
@@ -115,7 +120,8 @@ def _types(place: Place, old: Unfolded, new: Unfolded) -> Iterator[Change]:
     effect = _effect(lost=not was <= is_, gained=not is_ <= was)
     if effect is Effect.NEITHER:
         return
-    detail = f"{_named(after)} now; before, {_named(before)}"
+    now = "may be of any type now" if after is None else f"has to be {_named(after)} now"
+    detail = now + ("; before, of any type" if before is None else f"; before, {_named(before)}")
     yield place.change(
         ChangeKind.TYPE_CHANGED, old.get("type", _MISSING), new.get("type", _MISSING), effect, detail=detail
     )
@@ -127,9 +133,7 @@ def _covered(types: frozenset[str] | None) -> frozenset[str]:
     return types | {"integer"} if "number" in types else types
 
 
-def _named(types: frozenset[str] | None) -> str:
-    if types is None:
-        return "of any type"
+def _named(types: frozenset[str]) -> str:
     names = sorted(types - {"null"}) + sorted(types & {"null"})
     spelt = [name if name == "null" else f"an {name}" if name[:1] in "aio" else f"a {name}" for name in names]
     return " or ".join(spelt)
@@ -234,7 +238,7 @@ def _dependencies(place: Place, old: Unfolded, new: Unfolded) -> Iterator[Change
         had, has = was.get(name), is_.get(name)
         had = had if isinstance(had, list) else []
         has = has if isinstance(has, list) else []
-        about = Place(below(place.where, name), place.aside, place.sign, place.output)
+        about = Place(below(place.where, name), place.aside, place.sign, place.part)
         if come := _without(has, had):
             kind = ChangeKind.DEPENDENCY_ADDED
             yield about.change(

@@ -140,4 +140,4 @@ def _summary(node: JsonValue, *, required: bool) -> str:
     """What a property is, in two or three words."""
     demanded = "required" if required else "optional"
     kind = kinds({"type": (node.get("type"), "")}) if isinstance(node, dict) else None
-    return f"{demanded} {' or '.join(sorted(kind))}" if kind else demanded
+    return f"{demanded} {' or '.join([*sorted(kind - {'null'}), *(kind & {'null'})])}" if kind else demanded

@@ -18,6 +18,7 @@ from broker.domain.canonical import JsonValue
 
 QUOTED: Final = 80
 _TOKEN: Final = re.compile(r"\w+|[^\w\s]|\s+")
+_WORD: Final = re.compile(r"\w")
 _END: Final = re.compile(r"(?<=[.!?])\s+|\n+")
 _MAX_TOKENS: Final = 4_000
 _LEAD: Final = 4
@@ -47,6 +48,18 @@ def plain(text: str, limit: int = QUOTED) -> str:
     return "".join(character if character.isprintable() else _escaped(character) for character in cut)
 
 
+def told_apart(before: JsonValue, after: JsonValue, limit: int = QUOTED) -> tuple[str, str]:
+    """Two values as JSON, each cut to half of the limit, so that both show where they begin to differ."""
+    one, other = json.dumps(before, ensure_ascii=False), json.dumps(after, ensure_ascii=False)
+    half = limit // 2
+    if max(len(one), len(other)) > half:
+        first = next((place for place, (a, b) in enumerate(zip(one, other, strict=False)) if a != b), 0)
+        start = max(0, first - half // 4)
+        if start > 1:
+            one, other = f"…{one[start:]}", f"…{other[start:]}"
+    return plain(one, half), plain(other, half)
+
+
 def sentences(text: str) -> tuple[str, ...]:
     """The sentences and lines of a text, without the spaces around them."""
     return tuple(part.strip() for part in _END.split(text) if part.strip())
@@ -62,22 +75,25 @@ def difference(before: str, after: str) -> tuple[Piece, ...]:
 
 def changed_words(before: str, after: str, limit: int = QUOTED) -> tuple[str, str]:
     """The words that went and those that came, each with what leads to it; empty where there are none."""
-    gone: list[str] = []
-    came: list[str] = []
-    lead = ""
+    gone = came = lead = ""
     for piece in difference(before, after):
-        if piece.part == "same":
-            words = piece.text.split()
-            lead = " ".join(words[-_LEAD:]) if words else lead
-            if gone or came:
-                break  # the first place tells; the rest is for who asks for the whole
+        if piece.part == "gone":
+            gone += piece.text
+        elif piece.part == "new":
+            came += piece.text
+        elif not (gone or came):
+            lead = " ".join(piece.text.split()[-_LEAD:])
+        elif _WORD.search(piece.text):
+            break  # the first place tells; the rest is for who asks for the whole
         else:
-            (gone if piece.part == "gone" else came).append(piece.text)
-    return tuple(_shown(lead, "".join(text), limit // 2) for text in (gone, came))  # type: ignore[return-value]
+            gone, came = gone + piece.text, came + piece.text
+    return _shown(lead, gone, limit // 2), _shown(lead, came, limit // 2)
 
 
 def _shown(lead: str, text: str, limit: int) -> str:
     bare = " ".join(text.split())
+    if not _WORD.search(bare) and not lead:
+        return plain(bare, limit)
     return plain(f"{lead} {bare}".strip() if len(lead) + len(bare) < limit else bare, limit) if bare else ""
 
 
