@@ -21,6 +21,10 @@ _LITERAL: Final = re.compile(r"[\x21\x23-\x29\x2b-\x5b\x5d-\x7a|\x7e]*")
 _VALUE: Final = re.compile(r"[\x21\x23\x24\x26-\x29\x2b-\x2e\x30-\x39\x3b-\x5b\x5d-\x7a\x7e]+")
 _PATH_VALUE: Final = re.compile(r"[\x21\x23\x24\x26-\x29\x2b-\x39\x3b-\x5b\x5d-\x7a\x7e]+")
 
+# The same two as patterns of JSON Schema, in the portable subset.
+SAFE_PATTERN: Final = "^[!#$&-)+-.0-9;-\\[\\]-z~]+$"
+SAFE_PATH_PATTERN: Final = "^[!#$&-)+-9;-\\[\\]-z~]+$"
+
 
 def parse_template(template: str) -> tuple[str, ...] | None:
     """The pointers of the placeholders in a template, none for a plain scope; None where it is malformed."""
@@ -42,6 +46,12 @@ def could_spell(template: str, scope: str) -> bool:
     """Whether some values make the template the very text of a plain scope."""
     parts = [re.escape(part) for part in _PLACEHOLDER.split(template)[0::2]]
     return len(parts) > 1 and re.fullmatch("[^:]+".join(parts), scope) is not None
+
+
+def binds(scope: str, term: str) -> bool:
+    """Whether a term is a scope with nothing but placeholders after it: `files:read` bound as `files:read:{/path}`."""
+    rest = term.removeprefix(scope)
+    return rest != term and bool(re.fullmatch(r"(?::\{/[^{}]*\})+", rest))
 
 
 def safe_value(kind: str | None, value: str) -> bool:

@@ -10,6 +10,7 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import Final
 
 from broker.domain.schema.answers import Answer, Blocker, No, Unknown, Yes
@@ -39,6 +40,7 @@ __all__ = [
 
 STEPS: Final = 20_000
 _MAX_DEPTH: Final = 150
+_REMEMBERED: Final = 8_192  # the patterns of one contract meet again in every question about it
 _READABLE: Final = (
     ("a", "z"),
     ("0", "9"),
@@ -52,6 +54,7 @@ _READABLE: Final = (
 )
 
 
+@lru_cache(maxsize=_REMEMBERED)
 def member(language: Language, *, steps: int = STEPS) -> Answer:
     """Whether the language holds a string: yes with a shortest one, readable where possible; no; or unknown."""
     if language is NOTHING:
