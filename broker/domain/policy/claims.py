@@ -18,7 +18,7 @@ from broker.domain.policy.templates import binds
 from broker.domain.policy.tree import PolicyTree
 from broker.domain.policy.undecided import undecided
 from broker.domain.schema.answers import Relation, Unknown, Yes
-from broker.domain.schema.changes import words
+from broker.domain.schema.change_words import words
 
 _SHOWN = 6
 

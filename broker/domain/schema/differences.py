@@ -121,24 +121,15 @@ class _Walk:
                 yield place.change(ChangeKind.CONSTRAINT_CHANGED, *where, Effect.EITHER, detail="schema")
             return
         yield from changes_at(place, old, new)
-        yield from Properties(place, old, new, position=pair.position).changes(self._likeness)
-        self._properties(pair, old, new, inner)
+        names = Properties(place, old, new, position=pair.position, likeness=self._likeness)
+        yield from names.changes()
+        for where, before, after in names.both():
+            inner.append(Pair(*before, *after, where, pair.aside, pair.sign, pair.position))
         yield from self._maps(pair, old, new, inner)
         yield from self._singles(pair, old, new, inner)
         yield from self._prefix(pair, old, new, inner)
         yield from self._options(pair, old, new, inner)
         yield from wording_at(place, old, new, _STRUCTURAL)
-
-    def _properties(self, pair: Pair, old: Unfolded, new: Unfolded, inner: list[Pair]) -> None:
-        """The properties of both, renamed ones included, are places of their own."""
-        was, is_ = listed(old), listed(new)
-        renamed = self._likeness.renamed(*_only(was, is_)) if pair.position else {}
-        back = {new_name: old_name for old_name, new_name in renamed.items()}
-        for name, (node, pointer) in is_.items():
-            before = was.get(name) or was.get(back.get(name, ""))
-            if before is not None:
-                where = below(pair.where, name)
-                inner.append(Pair(*before, node, pointer, where, pair.aside, pair.sign, pair.position))
 
     def _maps(self, pair: Pair, old: Unfolded, new: Unfolded, inner: list[Pair]) -> Iterator[Change]:
         for keyword in ("patternProperties", "dependentSchemas"):
@@ -255,11 +246,3 @@ def _entry(schema: JsonObject, keyword: str, pointer: str) -> tuple[JsonValue, s
 def _numbered(found: Unfolded, keyword: str) -> list[tuple[JsonValue, str]]:
     value, pointer = found.get(keyword, (None, ""))
     return [(node, f"{pointer}/{index}") for index, node in enumerate(value)] if isinstance(value, list) else []
-
-
-def _only(
-    was: dict[str, tuple[JsonValue, str]], is_: dict[str, tuple[JsonValue, str]]
-) -> tuple[dict[str, JsonValue], dict[str, JsonValue]]:
-    """What one side lists and the other does not."""
-    gone = {name: node for name, (node, _) in was.items() if name not in is_}
-    return gone, {name: node for name, (node, _) in is_.items() if name not in was}

@@ -35,7 +35,7 @@ def listed(found: Unfolded, keyword: str = "properties") -> Listed:
 class Properties:
     """The names of one object in both schemas."""
 
-    def __init__(self, place: Place, old: Unfolded, new: Unfolded, *, position: bool) -> None:
+    def __init__(self, place: Place, old: Unfolded, new: Unfolded, *, position: bool, likeness: Likeness) -> None:
         self._place = place
         self._old = old
         self._new = new
@@ -44,22 +44,30 @@ class Properties:
         self._is = listed(new)
         self._had = _required(old)
         self._has = _required(new)
-
-    def changes(self, likeness: Likeness) -> Iterator[Change]:
-        """What came of the names; a property of both is a place of its own."""
-        gone = {name: node for name, (node, _) in self._was.items() if name not in self._is}
+        self._gone = {name: node for name, (node, _) in self._was.items() if name not in self._is}
         come = {name: node for name, (node, _) in self._is.items() if name not in self._was}
-        renamed = likeness.renamed(gone, come) if self._position else {}
-        for old_name, new_name in renamed.items():
+        self._renames = likeness.renamed(self._gone, come) if position else {}
+
+    def both(self) -> Iterator[tuple[str, tuple[JsonValue, str], tuple[JsonValue, str]]]:
+        """The properties that both have, renamed ones among them: places of their own."""
+        back = {new_name: old_name for old_name, new_name in self._renames.items()}
+        for name, after in self._is.items():
+            before = self._was.get(name) or self._was.get(back.get(name, ""))
+            if before is not None:
+                yield below(self._place.where, name), before, after
+
+    def changes(self) -> Iterator[Change]:
+        """What came of the names."""
+        for old_name, new_name in self._renames.items():
             yield self._renamed(old_name, new_name)
             yield from self._demanded(old_name, new_name)
         for name in self._is:
             if name in self._was:
                 yield from self._demanded(name, name)
-            elif name not in renamed.values():
+            elif name not in self._renames.values():
                 yield self._added(name)
-        for name in gone:
-            if name not in renamed:
+        for name in self._gone:
+            if name not in self._renames:
                 yield self._removed(name)
         for name in sorted((self._had.keys() | self._has.keys()) - self._was.keys() - self._is.keys()):
             yield from self._demanded(name, name)
