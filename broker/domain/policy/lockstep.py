@@ -24,7 +24,8 @@ from broker.domain.policy.findings import Finding, Place, RuleId, Severity
 from broker.domain.policy.tree import PolicyTree
 from broker.domain.policy.undecided import undecided
 from broker.domain.schema.answers import Answer, No, Unknown, Yes
-from broker.domain.schema.changes import Change, Effect, words
+from broker.domain.schema.change_words import words
+from broker.domain.schema.changes import Change, Effect
 from broker.domain.schema.dialect import escape
 
 _SHOWN: Final = 3
