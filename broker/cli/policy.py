@@ -18,6 +18,7 @@ import click
 
 from broker.adapters.policyfile.folder import load_policy
 from broker.cli.policy_explain import policy_explain
+from broker.cli.policy_init import policy_init
 from broker.cli.policy_test import policy_test
 from broker.cli.version import policy_reload
 from broker.domain.policy.document import Policy
@@ -80,3 +81,4 @@ def _summary(policy: Policy) -> dict[str, object]:
 policy_group.add_command(policy_reload)
 policy_group.add_command(policy_test)
 policy_group.add_command(policy_explain)
+policy_group.add_command(policy_init)

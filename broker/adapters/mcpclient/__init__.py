@@ -1,0 +1,1 @@
+"""Asks a running MCP server what it serves, with the official client."""
