@@ -123,8 +123,8 @@ class _Walk:
         yield from changes_at(place, old, new)
         names = Properties(place, old, new, position=pair.position, likeness=self._likeness)
         yield from names.changes()
-        for where, (had, pointer_old), (has, pointer_new) in names.both():
-            inner.append(Pair(had, pointer_old, has, pointer_new, where, pair.aside, pair.sign, pair.position))
+        for named, (had, pointer_old), (has, pointer_new) in names.both():
+            inner.append(Pair(had, pointer_old, has, pointer_new, named, pair.aside, pair.sign, pair.position))
         yield from self._maps(pair, old, new, inner)
         yield from self._singles(pair, old, new, inner)
         yield from self._prefix(pair, old, new, inner)
