@@ -68,6 +68,8 @@ def _proof(read: Readings, tools: Tools) -> tuple[No | None, str]:
     if any(schemas is not None for schemas in implied):
         ways.append(("languages", [more or reading.schemas for more, reading in zip(implied, read.all, strict=True)]))
     for by, all_readings in ways:
+        if stopped:
+            break  # what was too much once is not less with more written down
         for schemas in all_readings:
             empty, why = tools.empty(schemas)
             stopped = stopped or why

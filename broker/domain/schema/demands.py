@@ -5,6 +5,7 @@ Each function takes the parts that all apply to one value (`structure`), and is 
 
 from __future__ import annotations
 
+import json
 from typing import Final, TypeAlias
 
 from broker.domain.canonical import JsonValue
@@ -157,3 +158,28 @@ def strictly_equal(one: JsonValue, other: JsonValue) -> bool:
     if isinstance(one, list) and isinstance(other, list):
         return len(one) == len(other) and all(strictly_equal(a, b) for a, b in zip(one, other, strict=True))
     return isinstance(one, bool) == isinstance(other, bool) and one == other
+
+
+def exclusive(branches: list[JsonValue]) -> bool:
+    """Whether no object fits two of the branches, since a member that all require has other values in each."""
+    named = [properties_of(branch) for branch in branches]
+    for name in named[0] if named else ():
+        values: list[JsonValue] = []
+        for branch, properties in zip(branches, named, strict=True):
+            child = properties.get(name)
+            demanded = (
+                isinstance(branch, dict) and branch.get("type") == "object" and name in required_in(((0, branch),))
+            )
+            if not demanded or not isinstance(child, dict) or not ("const" in child or "enum" in child):
+                break
+            values.extend([child["const"]] if "const" in child else listed_in(child["enum"]))
+        else:
+            # told apart by text: numbers that are equal in two spellings count as equal
+            keys = [json.dumps(float(value) if _is_number(value) else value, sort_keys=True) for value in values]
+            if len(set(keys)) == len(keys) and not any(isinstance(value, dict | list) for value in values):
+                return True
+    return False
+
+
+def _is_number(value: JsonValue) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and abs(value) < 2**53

@@ -25,6 +25,7 @@ from broker.domain.schema.demands import (
     at_index,
     at_other_names,
     bound_is_implied,
+    exclusive,
     kinds_of,
     listed_in,
     may_be,
@@ -203,8 +204,10 @@ class _Proof:
                 return isinstance(value, list) and all(
                     self.within(at_index(parts, index), (number, child), level + 1) for index, child in enumerate(value)
                 )
-            case "anyOf":
-                return isinstance(value, list) and any(self.within(parts, (number, branch), level) for branch in value)
+            case "anyOf" | "oneOf":
+                if keyword == "oneOf" and not exclusive(listed_in(value)):
+                    return False
+                return self._a_branch_is_met(parts, [(number, branch) for branch in listed_in(value)], level)
             case "not":
                 return any(
                     isinstance(part, dict)
@@ -227,6 +230,19 @@ class _Proof:
                 )
                 return wanted <= required_in(parts)
         return bound_is_implied(parts, keyword, value)
+
+    def _a_branch_is_met(self, parts: Term, wanted: Sequence[Place], level: int) -> bool:
+        """One branch holds for all values, or each branch of a choice in the term leads to one."""
+        if any(self.within(parts, branch, level) for branch in wanted):
+            return True
+        for number, part in parts:
+            for keyword in ("anyOf", "oneOf"):
+                branches = listed_in(part.get(keyword)) if isinstance(part, dict) else []
+                if branches and all(
+                    any(self.within(((number, branch),), other, level) for other in wanted) for branch in branches
+                ):
+                    return True
+        return False
 
     def _at_name(self, parts: Term, name: str) -> Term:
         """What applies to the member of this name."""

@@ -20,6 +20,15 @@ def unfolded() -> dict:
     return {"$defs": {"node": inner}, **inner}
 
 
+def kinds(*names: str, required: list[str] | None = None) -> dict:
+    """Objects that say which kind they are."""
+    demanded = ["kind"] if required is None else required
+    each = [
+        {"type": "object", "properties": {"kind": {"const": name}, "v": STRING}, "required": demanded} for name in names
+    ]
+    return {"oneOf": each}
+
+
 def is_contained(one: dict, other: dict) -> bool:
     return contained(bare(one), bare(other))
 
@@ -53,6 +62,13 @@ CONTAINED = {
     "same unique": ({"uniqueItems": True, "maxItems": 3}, {"uniqueItems": True}),
     "the same words": ({"oneOf": [{"minimum": 1}, {"maximum": 3}], "type": "integer"}, {"oneOf": [{"minimum": 1}, {"maximum": 3}]}),
 }  # fmt: skip
+CONTAINED |= {
+    "a choice, branch by branch": (
+        {"allOf": [{"anyOf": [{"minimum": 2}, {"type": "null"}]}, {"anyOf": [{"maximum": 8}, {"type": "null"}]}]},
+        {"allOf": [{"anyOf": [{"minimum": 1}, {"type": "null"}]}, {"anyOf": [{"maximum": 9}, {"type": "null"}]}]},
+    ),
+    "exactly one of branches that exclude each other": (kinds("a", "b"), kinds("a", "b", "c")),
+}
 NOT_CONTAINED = {
     "recursion that demands less": (tree(), tree(required=["v", "c"])),
     "recursion that differs far inside": (
@@ -77,6 +93,11 @@ NOT_CONTAINED = {
     "true is not 1": ({"const": True}, {"enum": [1]}),
     "a branch too many": ({"anyOf": [{"type": "null"}, STRING]}, {"type": "null"}),
     "the other way round under not": ({"not": {"type": "null"}}, {"not": {"type": ["string", "null"]}}),
+    "exactly one of branches that do not exclude each other": (
+        kinds("a", "b", required=[]),
+        kinds("a", "b", "c", required=[]),
+    ),
+    "exactly one of branches with the same kind": (kinds("a"), kinds("a", "a")),
     "exactly one": ({"type": "integer"}, {"oneOf": [{"type": "integer"}, {"minimum": 5}]}),
     "a place of a tuple": ({"prefixItems": [{}], "items": STRING}, {"items": STRING}),
     "names by pattern": ({"patternProperties": {"^x": STRING}}, {"additionalProperties": STRING}),
