@@ -9,6 +9,7 @@ A reference in place (not below a property or an item) leads to a later definiti
 from __future__ import annotations
 
 import copy
+import json
 from collections.abc import Callable, Iterator
 from random import Random
 from typing import Any
@@ -39,6 +40,13 @@ LITERALS = (
 )
 KINDS = ("object", "object", "object", "string", "string", "integer", "number", "array", "any", "any")
 PYTHON_TYPES = {"object": dict, "string": str, "integer": int, "number": int | float, "array": list}
+DIALECTS = (
+    ("http://json-schema.org/draft-07/schema#", 7),
+    ("http://json-schema.org/draft-07/schema#", 7),
+    ("http://json-schema.org/draft-06/schema#", 6),
+    ("http://json-schema.org/draft-04/schema#", 4),
+    ("https://json-schema.org/draft/2019-09/schema", 2019),
+)
 
 
 class SchemaMaker:
@@ -60,7 +68,14 @@ class SchemaMaker:
                 made["properties"] = self._named(0)
         if self._definitions:
             made["$defs"] = {f"d{n}": self._node(1, n + 1, inside=False) for n in range(self._definitions)}
+        self._refer_to_properties(made)
         return made
+
+    def older(self, schema: dict[str, Any]) -> dict[str, Any]:
+        """The schema as an older dialect might have it: siblings of `$ref` and newer keywords stay, and are ignored there."""
+        declared, names = self._chance.choice(DIALECTS)
+        made = _older(copy.deepcopy(schema), names, self._chance)
+        return {"$schema": declared, **made}
 
     def successor(self, schema: dict[str, Any]) -> dict[str, Any]:
         """The schema after one to three edits such as people make; some of them change nothing."""
@@ -115,6 +130,13 @@ class SchemaMaker:
         if kind in makers:
             makers[kind](made, depth)
         return made
+
+    def _refer_to_properties(self, made: dict[str, Any]) -> None:
+        """Let some references to the root lead to one of its properties instead, one that refers to nothing itself."""
+        plain = [name for name, child in made.get("properties", {}).items() if '"$ref"' not in json.dumps(child)]
+        for node in _nodes(made):
+            if plain and isinstance(node, dict) and node.get("$ref") == "#" and self._chance.random() < 0.5:
+                node["$ref"] = f"#/properties/{self._chance.choice(plain)}"
 
     def _choose(self, made: dict[str, Any], kind: str) -> None:
         stock = [value for value in LITERALS if kind == "any" or isinstance(value, PYTHON_TYPES[kind])]
@@ -257,3 +279,38 @@ def _nodes(node: Any) -> Iterator[Any]:
                 yield from _nodes(inner)
         elif isinstance(child, dict) and keyword not in ("const", "dependentRequired"):
             yield from _nodes(child)
+
+
+def _older(node: Any, dialect: int, chance: Random) -> Any:
+    """Each keyword in the form that the older dialect has for it, where it has one."""
+    if not isinstance(node, dict):
+        return {} if dialect == 4 and node is True else {"not": {}} if dialect == 4 and node is False else node
+    made: dict[str, Any] = {}
+    for keyword, child in node.items():
+        if keyword in ("properties", "patternProperties", "$defs", "dependentSchemas"):
+            made[keyword] = {name: _older(inner, dialect, chance) for name, inner in child.items()}
+        elif keyword in ("allOf", "anyOf", "oneOf", "prefixItems"):
+            made[keyword] = [_older(inner, dialect, chance) for inner in child]
+        elif isinstance(child, bool) and keyword in ("additionalProperties", "items") and dialect == 4:
+            made[keyword] = child if keyword == "additionalProperties" else _older(child, dialect, chance)
+        elif isinstance(child, dict | bool) and keyword not in ("const", "dependentRequired", "uniqueItems"):
+            made[keyword] = _older(child, dialect, chance)
+        else:
+            made[keyword] = child
+    if "prefixItems" in made and chance.random() < 0.8:
+        rest = made.pop("items", None)
+        made["items"] = made.pop("prefixItems")
+        if rest is not None:
+            made["additionalItems"] = rest
+    if dialect <= 7 and chance.random() < 0.8:
+        needed = {**made.pop("dependentRequired", {}), **made.pop("dependentSchemas", {})}
+        if needed:
+            made["dependencies"] = needed
+    if dialect == 4:
+        for flag, bound in (("exclusiveMinimum", "minimum"), ("exclusiveMaximum", "maximum")):
+            if flag in made:
+                made[bound] = made.pop(flag)
+                made[flag] = True
+        if made.get("required") == []:
+            del made["required"]
+    return made

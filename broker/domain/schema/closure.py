@@ -10,7 +10,8 @@ A call must be accepted by the schema **and** by its closure:
 3. At a position that lists `properties`, a literal `additionalProperties: true` (or `unevaluatedProperties: true`) is
    dropped. Where none are listed, it says that the object is a free map, and stays.
 4. Maps stay maps: `additionalProperties` with a schema, `patternProperties`. What a map's values hold is theirs.
-5. The target of a `$ref` may also be used where it must stay open, so a position refers to a closed copy of it.
+5. The target of a `$ref` may also be used where it must stay open, so a position refers to a closed copy of it; and what
+   refers to a position from where nothing is closed is led to an open copy (`untouched`).
 
 A position without any of these keywords is closed too: it accepts the empty object alone.
 """
@@ -22,6 +23,7 @@ from urllib.parse import unquote
 
 from broker.domain.canonical import JsonObject, JsonValue
 from broker.domain.schema.dialect import SchemaError, escape, modern, subschemas
+from broker.domain.schema.untouched import keep_references
 
 _SEEN_BESIDE: Final = ("additionalProperties", "unevaluatedProperties")
 _MAX_DEPTH: Final = 64
@@ -186,7 +188,7 @@ class _Closing:
             definitions = made.get("$defs", {})
             assert isinstance(definitions, dict)
             made["$defs"] = {**definitions, **self._copies}
-        return made
+        return keep_references(self._root, made, frozenset(f"#/$defs/{name}" for name in self._copies))
 
     def _position(self, node: JsonValue, depth: int) -> JsonValue:
         if node is True:

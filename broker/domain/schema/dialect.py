@@ -11,6 +11,8 @@ its own dialect; `modern` gives the form that is closed beside it.
 |                  | and keywords that the dialect does not know, are dropped, since it ignores them                   |
 | draft-04         | also flags beside `minimum` and `maximum` → exclusive bounds                                    |
 
+One difference has no newer form: draft-04 takes 2.0 for no integer. Such a spelling is refused by the contract itself.
+
 Refused, since one reading cannot be told from another: an unknown dialect, a subschema in a dialect of its own, an
 `$id` below the root, `$dynamicRef` and `$recursiveRef`.
 """
