@@ -2,7 +2,7 @@
 
 1. The answer is that of the decision itself. Nothing is said about a change that was not decided again with the change made.
 2. For a refusal the changes are those that lead to a permit, or, where none does, those that a later step refuses; for a permit
-   those that lead to a refusal, one for each reason.
+   those that lead to a refusal, one for each reason and aspect.
 3. Who asks may be left open: then it is said who could.
 """
 
@@ -158,15 +158,16 @@ class Explainer:
         further: list[Change] = []
         step = _step(outcome, version, request)
         for one in islice(self._variations(version, request), _MAX_TRIED):
-            aspects = [change.aspect for change in told]
-            if aspects.count(one.aspect) == _EACH or (one.aspect == "both" and {"principal", "task"} & set(aspects)):
+            aspects = {change.aspect for change in told}
+            like = [change for change in told if change.aspect == one.aspect]
+            if len(like) == _EACH or (one.aspect == "both" and {"principal", "task"} & aspects):
                 continue
             after = ask(one.request, version, self._facts(version, one.request.arguments), self._tree.policy)
             change = Change(one.aspect, one.words, after)
             if isinstance(outcome, Permit) is not isinstance(after, Permit):
                 # that nonsense is refused says nothing about this request
                 nonsense = isinstance(after, Refusal) and after.reason is Reason.ARGUMENTS_INVALID
-                if isinstance(after, Permit) or not (nonsense or _said(after, told)):
+                if isinstance(after, Permit) or not (nonsense or _said(after, like)):
                     told.append(change)
             elif isinstance(after, Refusal) and _step(after, version, one.request) > step and not _said(after, further):
                 further.append(change)
