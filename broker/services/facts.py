@@ -16,27 +16,26 @@ Questions about the scopes that a template can become are in `scope_languages`.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from typing import Final
 
 from broker.domain.canonical import JsonObject, JsonValue
 from broker.domain.contracts.contract_changes import classify, contract_changes
 from broker.domain.policy.document import VersionPolicy
-from broker.domain.policy.facts import CarriedValue, Exposed, Moved, StepFacts, VersionFacts
-from broker.domain.policy.permissions import ATTACKS, DANGER, PermissionArgument, permission_arguments
-from broker.domain.policy.templates import SAFE_PATH_PATTERN, SAFE_PATTERN, binds
-from broker.domain.schema.answers import Answer, Blocker, No, Related, Unknown, Yes
-from broker.domain.schema.closure import accepted_inputs, open_inputs
+from broker.domain.policy.facts import Moved, StepFacts, VersionFacts
+from broker.domain.policy.lockstep import moved_apart
+from broker.domain.policy.permissions import PermissionArgument, TooManyArguments, permission_arguments
+from broker.domain.policy.templates import binds
+from broker.domain.schema.answers import SAME, Answer, Blocker, No, Related, Unknown, Yes
+from broker.domain.schema.closure import accepted_inputs, in_place, open_inputs
 from broker.domain.schema.dialect import SchemaError
-from broker.domain.schema.holding import holding, values_at
-from broker.domain.schema.patterns import Unportable, parse_pattern
-from broker.domain.schema.positions import property_schema
-from broker.domain.schema.regular import difference, intersection, matches, member
-from broker.domain.schema.strings import Bounds, spelled_language
+from broker.domain.schema.holding import NOTHING, holding, values_at
 from broker.ports.schemas import SchemaArithmetic
+from broker.services.exposure import Exposure, common, condition, refused_by
 from broker.services.scope_languages import ScopeLanguages
 
-NOTHING: Final[JsonObject] = {"not": {}}
 EVERY_OBJECT: Final[JsonObject] = {"type": "object"}
+_MAPS: Final = ("additionalProperties", "patternProperties", "unevaluatedProperties")
 
 
 class Facts:
@@ -52,7 +51,8 @@ class Facts:
         found = self._versions.get(version.digest)
         if found is None:
             found = self._versions[version.digest] = self._about(version)
-        return found
+        # Versions that grant the same have one digest, and each answers for itself.
+        return found if found.version is version else replace(found, version=version)
 
     def step(self, old: VersionPolicy, new: VersionPolicy) -> StepFacts:
         """The facts of the step from one version to another."""
@@ -62,7 +62,7 @@ class Facts:
         gone = before.granted - after.granted
         bound = {scope: tuple(term for term in sorted(after.granted) if binds(scope, term)) for scope in sorted(gone)}
         both = sorted(before.granted & after.granted)
-        return StepFacts(
+        step = StepFacts(
             old=before,
             new=after,
             raw=raw,
@@ -71,12 +71,20 @@ class Facts:
             change_class=classify(changes, closed),
             cut={scope: self._still_needed(scope, before, after) for scope, terms in bound.items() if not terms},
             bound={scope: self._unbound(scope, terms, before, after) for scope, terms in bound.items() if terms},
-            conditions={scope: self._condition(scope, before, after) for scope in both},
+            conditions={
+                **{scope: self._condition(scope, scope, before, after) for scope in both},
+                **{
+                    term: Related(No("bound"), self._condition(scope, term, before, after).gained)
+                    for scope, terms in bound.items()
+                    for term in terms
+                },
+            },
             languages={
                 scope: self._languages.related(scope, before, after) for scope in both if new.scopes[scope].placeholders
             },
-            moved=tuple(self._moved(before, after)),
+            moved=(),
         )
+        return replace(step, moved=tuple(self._moved(before, after))) if moved_apart(step) else step
 
     # one version
 
@@ -87,7 +95,8 @@ class Facts:
             why = Unknown((Blocker("", "", str(error)),))
             return VersionFacts(version, None, dict.fromkeys(version.scopes, why), False, (), (), ())
         reach = {name: self._common(accepted, condition(rule.needed_when)) for name, rule in version.scopes.items()}
-        exposed, undecided = self._exposure(version, accepted)
+        exposure = Exposure(self._arithmetic, version, accepted, reach)
+        exposed, undecided = exposure.exposed()
         return VersionFacts(
             version=version,
             accepted=accepted,
@@ -95,83 +104,19 @@ class Facts:
             anything=self._accepts_anything(version.contract.input_schema),
             exposed=exposed,
             undecided_exposure=undecided,
-            carried=tuple(self._carried(version, accepted)),
+            carried=tuple(exposure.carried()),
         )
 
     def _accepts_anything(self, schema: JsonObject) -> bool:
-        if "properties" in schema:
+        """The open view where it lists no properties; else the closed one, which a map of anything leaves open."""
+        parts = [part for part, _ in in_place(schema, schema, frozenset())]
+        if "properties" not in schema:
+            asked = open_inputs(schema)
+        elif any(part.get(keyword, False) is not False for part in parts for keyword in _MAPS):
+            asked = accepted_inputs(schema)
+        else:
             return False
-        return isinstance(self._arithmetic.relate(EVERY_OBJECT, open_inputs(schema)).lost, No)
-
-    def _exposure(
-        self, version: VersionPolicy, accepted: JsonObject
-    ) -> tuple[tuple[Exposed, ...], tuple[tuple[str, Answer], ...]]:
-        named = {pointer for rule in version.scopes.values() for pointer in rule.placeholders}
-        found: list[Exposed] = []
-        undecided: list[tuple[str, Answer]] = []
-        for argument in permission_arguments(version):
-            rule = version.arguments.get(argument.pointer)
-            if argument.pointer in named or (rule is not None and (rule.within or rule.enforced_by)):
-                continue
-            attack = self._attack(version, accepted, argument)
-            if isinstance(attack, Exposed):
-                found.append(attack)
-            elif isinstance(attack, Unknown):
-                undecided.append((argument.pointer, attack))
-        return tuple(found), tuple(undecided)
-
-    def _attack(self, version: VersionPolicy, accepted: JsonObject, argument: PermissionArgument) -> Exposed | Answer:
-        """An attack that the argument takes: a well-known one, else any that its own schema lets through."""
-        values = self._values(version, argument.pointer)
-        for value in ATTACKS[argument.kind]:
-            if values is None or matches(values.upper, value):
-                answer = self._common(
-                    accepted, holding(version.contract.input_schema, argument.pointer, {"const": value})
-                )
-                if isinstance(answer, Yes) and isinstance(answer.witness, dict):
-                    return Exposed(argument.pointer, argument.kind, argument.because, value, answer.witness)
-        danger = parse_pattern(DANGER[argument.kind])
-        assert not isinstance(danger, Unportable)
-        if values is not None and isinstance(member(intersection(values.upper, danger)), No):
-            return No("languages")
-        some = member(intersection(values.lower, danger)) if values is not None else None
-        leaf: JsonObject = {"type": "string", "pattern": DANGER[argument.kind]}
-        if isinstance(some, Yes):
-            leaf = {"const": some.witness}
-        answer = self._common(accepted, holding(version.contract.input_schema, argument.pointer, leaf))
-        if not isinstance(answer, Yes) or not isinstance(answer.witness, dict):
-            return answer
-        held = (value for value in values_at(answer.witness, argument.pointer) if isinstance(value, str))
-        value = next((value for value in held if self._arithmetic.accepts(leaf, value)), "")
-        return Exposed(argument.pointer, argument.kind, argument.because, value, answer.witness)
-
-    def _values(self, version: VersionPolicy, pointer: str) -> Bounds | None:
-        """What may stand at a pointer, spelled as text; None where no one schema says it."""
-        schema = property_schema(version.contract.input_schema, pointer)
-        return spelled_language(schema, schema) if schema is not None else None
-
-    def _carried(self, version: VersionPolicy, accepted: JsonObject) -> Iterator[CarriedValue]:
-        for name, rule in version.scopes.items():
-            for pointer in rule.placeholders:
-                argument = version.arguments.get(pointer)
-                safe = SAFE_PATH_PATTERN if argument is not None and argument.kind == "path" else SAFE_PATTERN
-                yield CarriedValue(name, pointer, self._unsafe(version, accepted, rule.needed_when, pointer, safe))
-
-    def _unsafe(
-        self, version: VersionPolicy, accepted: JsonObject, needed_when: bool | JsonObject, pointer: str, safe: str
-    ) -> Answer:
-        """Whether an accepted input that needs the scope holds a value there that no scope can carry."""
-        values = self._values(version, pointer)
-        leaf: JsonObject = {"type": "string", "not": {"pattern": safe}}
-        language = parse_pattern(safe)
-        assert not isinstance(language, Unportable)
-        if values is not None:
-            if isinstance(difference(values.upper, language), No):
-                return No("languages")
-            some = difference(values.lower, language)
-            if isinstance(some, Yes):
-                leaf = {"const": some.witness}
-        return self._common(accepted, condition(needed_when), holding(version.contract.input_schema, pointer, leaf))
+        return isinstance(self._arithmetic.relate(EVERY_OBJECT, asked).lost, No)
 
     # a step
 
@@ -195,10 +140,10 @@ class Facts:
         others = [refused_by(condition(new.version.scopes[term].needed_when)) for term in terms]
         return self._common(new.accepted, condition(old.version.scopes[scope].needed_when), *others)
 
-    def _condition(self, scope: str, old: VersionFacts, new: VersionFacts) -> Related:
-        before, after = old.version.scopes[scope].needed_when, new.version.scopes[scope].needed_when
+    def _condition(self, scope: str, term: str, old: VersionFacts, new: VersionFacts) -> Related:
+        before, after = old.version.scopes[scope].needed_when, new.version.scopes[term].needed_when
         if before == after:
-            return Related(No("same text"), No("same text"))
+            return SAME
         needed, needs = condition(before), condition(after)
         return Related(
             lost=self._common(old.accepted, new.accepted, needed, refused_by(needs)),
@@ -222,8 +167,7 @@ class Facts:
         for answer, what in ((related.lost, "takes fewer values"), (related.gained, "takes more values")):
             if not isinstance(answer, No):
                 yield Moved(pointer, because, what, answer)
-        absent = [refused_by(holding(facts.version.contract.input_schema, pointer, {})) for facts in (old, new)]
-        can_miss = [self._common(facts.accepted, gone) for facts, gone in zip((old, new), absent, strict=True)]
+        can_miss = [self._can_miss(pointer, facts) for facts in (old, new)]
         if isinstance(can_miss[0], Yes) and not isinstance(can_miss[1], Yes):
             yield Moved(
                 pointer, because, "is required now", can_miss[0] if isinstance(can_miss[1], No) else can_miss[1]
@@ -231,30 +175,15 @@ class Facts:
         elif isinstance(can_miss[1], Yes) and not isinstance(can_miss[0], Yes):
             yield Moved(pointer, because, "may be left out now", can_miss[1])
 
+    def _can_miss(self, pointer: str, facts: VersionFacts) -> Answer:
+        """Whether an accepted input holds nothing at a pointer."""
+        for answer in facts.reach.values():
+            if isinstance(answer, Yes) and not list(values_at(answer.witness, pointer)):
+                return answer
+        return self._common(facts.accepted, refused_by(holding(facts.version.contract.input_schema, pointer, {})))
+
     def _common(self, *schemas: JsonObject | None) -> Answer:
-        asked: list[JsonObject] = []
-        for schema in schemas:
-            if schema is None:
-                return Unknown((Blocker("", "", "a contract has no one reading"),))
-            if schema == NOTHING:
-                return No("nothing is accepted")
-            if schema and schema not in asked:
-                asked.append(schema)
-        return self._arithmetic.common(asked)
-
-
-def condition(needed_when: bool | JsonObject) -> JsonObject:
-    """A `needed_when` as a schema."""
-    if needed_when is True:
-        return {}
-    return NOTHING if needed_when is False else needed_when
-
-
-def refused_by(schema: JsonObject) -> JsonObject:
-    """What a schema refuses."""
-    if not schema:
-        return NOTHING
-    return {} if schema == NOTHING else {"not": schema}
+        return common(self._arithmetic, *schemas)
 
 
 def _permissions(old: VersionPolicy, new: VersionPolicy) -> Mapping[str, str]:
@@ -266,7 +195,7 @@ def _permissions(old: VersionPolicy, new: VersionPolicy) -> Mapping[str, str]:
                 found.setdefault(pointer, f"the scope {name} names it")
             for pointer in _named_in(rule.needed_when):
                 found.setdefault(pointer, f"whether {name} is needed depends on it")
-        for argument in permission_arguments(version):
+        for argument in _arguments(version):
             said = {
                 "declared": "it is declared under arguments",
                 "name": "its name says so",
@@ -274,6 +203,13 @@ def _permissions(old: VersionPolicy, new: VersionPolicy) -> Mapping[str, str]:
             }
             found.setdefault(argument.pointer, f"it is a {argument.kind}: {said[argument.because]}")
     return found
+
+
+def _arguments(version: VersionPolicy) -> tuple[PermissionArgument, ...]:
+    try:
+        return permission_arguments(version)
+    except TooManyArguments:
+        return ()  # what stands in the way is said of the version itself
 
 
 def _named_in(needed_when: JsonValue, pointer: str = "") -> Iterator[str]:

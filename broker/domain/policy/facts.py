@@ -86,10 +86,12 @@ class StepFacts:
                  the new one accepts still needs it, by the old condition.
     bound:       for each scope that the new version binds, by the same text and placeholders: whether an accepted input that
                  needed the old scope needs none of those.
-    conditions:  for each scope of both: inputs that both accept, which needed it and no longer do (lost), or the reverse.
+    conditions:  for each scope of both: inputs that both accept, which needed it and no longer do (lost), or the reverse; for
+                 each scope that binds one, inputs that need it and did not need the one that it binds (gained).
     languages:   for each template that both grant: whether the scopes that it can become are fewer or more; the witness is
                  such a scope.
-    moved:       the arguments that are permissions and have changed, or of which that is unknown.
+    moved:       the arguments that are permissions and have changed, or of which that is unknown; only looked at where inputs
+                 and scopes moved apart.
     """
 
     old: VersionFacts

@@ -173,6 +173,13 @@ def reductions(step: StepFacts) -> tuple[list[str], list[tuple[str, Unknown]]]:
     return said, unknown
 
 
+def moved_apart(step: StepFacts) -> bool:
+    """Whether only one side moved, or that may be so: the arguments that moved are looked at then."""
+    reduced, _ = reductions(step)
+    lost = step.closed.lost
+    return isinstance(lost, Unknown) or isinstance(lost, Yes) != bool(reduced)
+
+
 def _alone(step: StepFacts, old_tree: PolicyTree, tree: PolicyTree, mode: str) -> Iterator[Finding]:
     new = step.new.version
     reduced, unknown = reductions(step)

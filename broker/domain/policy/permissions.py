@@ -21,9 +21,10 @@ from typing import Final
 from broker.domain.canonical import JsonObject, JsonValue
 from broker.domain.policy.document import VersionPolicy
 from broker.domain.schema.dialect import SchemaError, escape
-from broker.domain.schema.holding import alternatives
+from broker.domain.schema.holding import alternatives, members_of
 
 _MAX_ARGUMENTS: Final = 500
+_MAX_VISITED: Final = 20_000
 _MAX_DEPTH: Final = 12
 
 _NAMES: Final[Mapping[str, str]] = {
@@ -78,6 +79,10 @@ DANGER: Final[Mapping[str, str]] = {
 }
 
 
+class TooManyArguments(Exception):
+    """A contract has more arguments than are looked at, so that nothing can be said of all of them."""
+
+
 @dataclass(frozen=True, slots=True)
 class PermissionArgument:
     """because: `declared`, `name` or `use`."""
@@ -95,7 +100,7 @@ def kind_by_name(name: str) -> str | None:
 
 
 def permission_arguments(version: VersionPolicy) -> tuple[PermissionArgument, ...]:
-    """The arguments of a version that are permissions, declared ones first; each pointer once."""
+    """The arguments of a version that are permissions, declared ones first; each pointer once. Raises `TooManyArguments`."""
     found = {pointer: PermissionArgument(pointer, rule.kind, "declared") for pointer, rule in version.arguments.items()}
     try:
         for pointer, node in string_arguments(version.contract.input_schema):
@@ -113,20 +118,26 @@ def permission_arguments(version: VersionPolicy) -> tuple[PermissionArgument, ..
 def string_arguments(schema: JsonObject) -> Iterator[tuple[str, JsonObject]]:
     """Every argument that may hold text which the contract does not list: its pointer (a list means its members), its schema.
 
-    Raises `SchemaError`.
+    Raises `SchemaError`, and `TooManyArguments`.
     """
     pending: list[tuple[str, JsonValue, int, frozenset[str]]] = [("", schema, 0, frozenset())]
     seen: set[str] = set()
-    while pending and len(seen) < _MAX_ARGUMENTS:
+    visited = 0
+    while pending:
         pointer, node, depth, refs = pending.pop()
+        visited += 1
+        if len(seen) > _MAX_ARGUMENTS or visited > _MAX_VISITED:
+            raise TooManyArguments(f"more than {_MAX_ARGUMENTS} arguments, or too many ways to them")
         if depth > _MAX_DEPTH:
             continue
+        if node is True and pointer and pointer not in seen:
+            seen.add(pointer)
+            yield pointer, {}
         for part, below in alternatives(node, schema, refs):
             properties = part.get("properties")
             for name, child in properties.items() if isinstance(properties, dict) else ():
                 pending.append((f"{pointer}/{escape(name)}", child, depth + 1, below))
-            if isinstance(part.get("items"), dict):
-                pending.append((pointer, part["items"], depth + 1, below))
+            pending.extend((pointer, member, depth + 1, below) for member in members_of(part))
             if pointer and pointer not in seen and _is_free_text(part):
                 seen.add(pointer)
                 yield pointer, part
@@ -137,7 +148,7 @@ def _is_free_text(part: JsonObject) -> bool:
         return False
     kind = part.get("type")
     if kind is None:
-        return not any(name in part for name in ("properties", "items", "anyOf", "oneOf", "allOf", "$ref", "not", "if"))
+        return not any(name in part for name in ("properties", "items", "anyOf", "oneOf", "allOf", "$ref"))
     return kind == "string" or (isinstance(kind, list) and "string" in kind)
 
 

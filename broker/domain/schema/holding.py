@@ -12,6 +12,7 @@ from typing import Final
 
 from broker.domain.canonical import JsonObject, JsonValue
 from broker.domain.schema.closure import in_place
+from broker.domain.schema.dialect import SchemaError
 
 NOTHING: Final[JsonObject] = {"not": {}}
 _MAX_PARTS: Final = 128
@@ -25,6 +26,40 @@ def holding(contract: JsonObject, pointer: str, leaf: JsonObject) -> JsonObject:
     if not forms:
         return NOTHING
     return forms[0] if len(forms) == 1 else {"anyOf": list(forms)}
+
+
+def put_at(value: JsonValue, pointer: str, leaf: JsonValue, contract: JsonObject) -> JsonObject | None:
+    """An object with `leaf` at the pointer, in lists of one member where the contract has lists; None where there is no way.
+
+    A suggestion: whether the contract accepts it is the validator's to say.
+    """
+    steps = [step.replace("~1", "/").replace("~0", "~") for step in pointer.split("/")[1:]]
+    try:
+        made = _with_leaf(value, steps, leaf, contract, contract, frozenset())
+    except SchemaError:
+        return None
+    return made if isinstance(made, dict) else None
+
+
+def _with_leaf(
+    value: JsonValue, steps: list[str], leaf: JsonValue, node: JsonValue, root: JsonObject, refs: frozenset[str]
+) -> JsonValue:
+    parts = alternatives(node, root, refs)
+    if _only_lists(parts):
+        for part, below in parts:
+            for child in members_of(part)[:1]:
+                first = value[0] if isinstance(value, list) and value else None
+                return [_with_leaf(first, steps, leaf, child, root, below)]
+        return None
+    if not steps:
+        return leaf
+    for part, below in parts:
+        properties = part.get("properties")
+        if isinstance(properties, dict) and steps[0] in properties:
+            held = dict(value) if isinstance(value, dict) else {}
+            held[steps[0]] = _with_leaf(held.get(steps[0]), steps[1:], leaf, properties[steps[0]], root, below)
+            return held
+    return None
 
 
 def values_at(value: JsonValue, pointer: str) -> Iterator[JsonValue]:
@@ -56,13 +91,22 @@ def _forms(
         if steps and isinstance(properties, dict) and steps[0] in properties:
             for form in _forms(properties[steps[0]], steps[1:], leaf, root, below):
                 _add(made, {"type": "object", "properties": {steps[0]: form}, "required": [steps[0]]})
-        members = [part["items"]] if isinstance(part.get("items"), dict) else []
-        prefix = part.get("prefixItems")
-        members += prefix if isinstance(prefix, list) else []
-        for child in members:
+        for child in members_of(part):
             for form in _forms(child, steps, leaf, root, below):
                 _add(made, {"type": "array", "contains": form})
     return made
+
+
+def members_of(part: JsonObject) -> list[JsonValue]:
+    """The schemas of the members that a schema speaks of; a list of which nothing is said may hold anything."""
+    kind = part.get("type")
+    says_list = kind == "array" or (isinstance(kind, list) and "array" in kind)
+    items = part.get("items", True if says_list else None)
+    prefix = part.get("prefixItems")
+    return [
+        *(prefix if isinstance(prefix, list) else ()),
+        *([items] if isinstance(items, dict) or items is True else ()),
+    ]
 
 
 def _add(made: list[JsonObject], form: JsonObject) -> None:
@@ -91,4 +135,6 @@ def alternatives(node: JsonValue, root: JsonObject, refs: frozenset[str]) -> lis
                 choice = part.get(keyword)
                 pending.extend((child, below) for child in (choice if isinstance(choice, list) else ()))
             pending.extend((part[keyword], below) for keyword in ("then", "else") if keyword in part)
+            dependent = part.get("dependentSchemas")
+            pending.extend((child, below) for child in (dependent.values() if isinstance(dependent, dict) else ()))
     return found
