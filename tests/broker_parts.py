@@ -140,10 +140,13 @@ class PolicyTree:
         self.tenant = tenant
         (folder / "contracts").mkdir(parents=True)
         (folder / "keys").mkdir()
+        (folder / "tests").mkdir()
         for name in ("db.query", "files.read"):
             shutil.copytree(SHIPPED / "contracts" / name, folder / "contracts" / name)
             text = (SHIPPED / f"{name}.yaml").read_text().replace("[reporting-mcp]", json.dumps(EXCHANGERS))
             (folder / f"{name}.yaml").write_text(text)
+            cases = (SHIPPED / "tests" / f"{name}.yaml").read_text().replace("reporting-mcp", "svc")
+            (folder / "tests" / f"{name}.yaml").write_text(cases.replace("http://127.0.0.1:8421", ISSUER))
         self.add_tool(
             TICKET,
             audience=TOOLS_API,
@@ -188,10 +191,23 @@ class PolicyTree:
                 "digest": parse_contract(served).digest,
                 "scopes": scopes,
                 "tasks": tasks,
+                **({"change": {"class": "semantic only"}} if number != "1" else {}),
             }
         # JSON is YAML
         file = {"tool": name, "audience": audience, "owners": ["tests"], "versions": known}
         (self.folder / f"{name}.yaml").write_text(json.dumps(file, indent=1))
+        always = [scope for scope, rule in scopes.items() if rule["needed_when"] is True]
+        self.add_tests(name, *known, task=next(iter(tasks)), permit=always)
+
+    def add_tests(self, tool: str, *versions: str, task: str, permit: list[str], **request: Any) -> None:
+        """For each version, a request that is permitted and the same for a task that there is not."""
+        cases = []
+        for version in versions:
+            asked = {"version": version, "client": "svc", "issuer": ISSUER, "arguments": {}, **request}
+            cases.append({"name": f"{version} is used", "request": {**asked, "task": task}, "permit": permit})
+            refused = {**asked, "task": "no-such-task"}
+            cases.append({"name": f"{version} is not misused", "request": refused, "refuse": "task_unknown"})
+        (self.folder / "tests" / f"{tool}.yaml").write_text(json.dumps({"tool": tool, "cases": cases}, indent=1))
 
     def write_key(self, name: str, algorithm: str = "ES256") -> None:
         (self.folder / "keys" / f"{name}.json").write_text(json.dumps(public_set(name, algorithm)))

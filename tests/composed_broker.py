@@ -32,7 +32,7 @@ async def composed(folder: Path, *, tending: bool = True) -> AsyncIterator[tuple
     assert running._embedded is not None
     try:
         for version in (STABLE, CANARY):
-            publish = parts.use_cases.versions.publishing(TOOL, version)
+            publish = await parts.policies.publishing(TOOL, version, by="operator")
             assert not isinstance(publish, Refusal)
             await command(parts, publish)
         await command(parts, Promote(TOOL, STABLE))

@@ -12,6 +12,7 @@ from broker.adapters.jwks.keysets import HttpKeySets
 from broker.adapters.keystore.store import FileKeyStore
 from broker.adapters.policyfile.folder import PolicyFolder
 from broker.adapters.redis.store import RedisStore
+from broker.adapters.schemas.arithmetic import Arithmetic, open_arithmetic
 from broker.adapters.system.clock import SystemClock
 from broker.adapters.system.entropy import SystemEntropy
 from broker.app.arguments import CompiledArguments
@@ -21,6 +22,7 @@ from broker.domain.errors import BrokerError
 from broker.http.context import UseCases
 from broker.services.administrators import Administrators
 from broker.services.calls import Calls
+from broker.services.checking import PolicyChecker
 from broker.services.clients import Clients
 from broker.services.credentials import Credentials
 from broker.services.decision import Decision
@@ -51,6 +53,7 @@ class Parts:
     clock: SystemClock
     entropy: SystemEntropy
     arguments: CompiledArguments
+    arithmetic: Arithmetic
     cache: LifecycleCache
     recorder: Recorder
     incarnation: IncarnationService
@@ -76,7 +79,16 @@ def compose(settings: Settings, store_url: str, trouble: Callable[[BrokerError],
     )
     clients = Clients(policy=policy, reader=reader, keys=key_sets, clock=clock, audiences=(issuer, f"{issuer}/token"))
     credentials = Credentials(issuer=issuer, reader=reader, signer=keys, clock=clock)
-    policies = Policies(source=policy, cache=cache, recorder=recorder, clock=clock, entropy=entropy)
+    arithmetic = open_arithmetic(settings.data / "schemas")
+    policies = Policies(
+        source=policy,
+        checker=PolicyChecker(arithmetic),
+        store=store,
+        cache=cache,
+        recorder=recorder,
+        clock=clock,
+        entropy=entropy,
+    )
     readiness = Readiness(incarnation=incarnation, log=audit, recorder=recorder)
     use_cases = UseCases(
         issuer=issuer,
@@ -121,6 +133,7 @@ def compose(settings: Settings, store_url: str, trouble: Callable[[BrokerError],
         clock=clock,
         entropy=entropy,
         arguments=arguments,
+        arithmetic=arithmetic,
         cache=cache,
         recorder=recorder,
         incarnation=incarnation,

@@ -84,7 +84,7 @@ class Running:
             await parts.audit.append(
                 KeyCreated(id=parts.entropy.token(), ts=now, kid=key.kid, algorithm=key.algorithm, use=key.use)
             )
-        loaded = await parts.policies.announce(parts.policy.current(), previous=None)
+        loaded = await parts.policies.start()
         warn_of_edited(loaded)
         for warning in parts.store.warnings:
             log.warning("store: %s", warning)
@@ -139,6 +139,7 @@ class Running:
                 await parts.audit.append(LogClosed(id=parts.entropy.token(), ts=parts.clock.timestamp()))
             await parts.audit.close()
             await parts.store.close()
+            await asyncio.to_thread(parts.arithmetic.close)
         if self._embedded is not None:
             await self._embedded.stop()
 

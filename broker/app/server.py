@@ -147,7 +147,7 @@ async def _reload(running: Running) -> None:
     if parts is None:
         return
     try:
-        loaded = await parts.policies.reload()
+        loaded = await parts.policies.reload(by="SIGHUP")
     except BrokerError as error:
         log.error("policy not loaded, the last good one stays:\n%s", error)
     else:

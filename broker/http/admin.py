@@ -29,10 +29,13 @@ from broker.domain.lifecycle.rollout import (
 )
 from broker.domain.lifecycle.states import Cohort, VersionRecord, record_json
 from broker.domain.policy.document import AdminTrust
+from broker.domain.policy.judgement import PolicyRefusedError
 from broker.domain.policy.located import PolicyInvalidError
+from broker.domain.policy.report_wire import report_json
 from broker.domain.revocation.request import parse_revocation_scope
 from broker.http.context import Refused, UseCases, credentials_of, request_id_of, settled
 from broker.services.administrators import check_power
+from broker.services.policies import policy_refusal
 from broker.services.versions import Moved
 
 router = APIRouter(
@@ -166,17 +169,17 @@ async def run_command(
     foreign = sorted(given.model_fields_set - _TAKES[command])
     if foreign:
         raise Refused(Refusal(Reason.COMMAND_MALFORMED, f"{command} does not take {foreign[0]}", where=foreign[0]))
-    made = _command(use_cases, name, number, command, given)
+    made = await _command(use_cases, name, number, command, given, by=admin)
     moved = settled(await use_cases.versions.run(made, by=admin, request_id=request_id_of(request)))
     return _json(show_moved(moved))
 
 
-def _command(
-    use_cases: UseCases, tool: ToolName, version: Version, command: CommandName, body: CommandBody
+async def _command(
+    use_cases: UseCases, tool: ToolName, version: Version, command: CommandName, body: CommandBody, *, by: str
 ) -> VersionCommand:
     match command:
         case "publish":
-            return settled(use_cases.versions.publishing(tool, version))
+            return settled(await use_cases.policies.publishing(tool, version, by=by))
         case "canary":
             return Canary(tool, version, Cohort(tuple(sorted(set(body.principals))), _weight(body.weight_percent)))
         case "promote":
@@ -219,18 +222,30 @@ async def revoke(request: Request, body: RevocationBody) -> Response:
     return _json(show_moved(moved))
 
 
-@router.post("/policy/reload", summary="Load the policy files again; the last good policy stays if they are not lawful")
+@router.post(
+    "/policy/reload",
+    summary="Load the policy files again; the policy in force stays if they are not lawful or the rules refuse them",
+)
 async def reload_policy(request: Request) -> Response:
-    use_cases, _ = await _admin(request, "publish")
+    use_cases, admin = await _admin(request, "publish")
     try:
-        loaded = await use_cases.policies.reload()
+        loaded = await use_cases.policies.reload(by=admin)
     except PolicyInvalidError as error:
         count = len(error.problems)
         said = f"{count} problem{'' if count == 1 else 's'}; the last good policy stays in force"
         raise Refused(
             Refusal(Reason.POLICY_INVALID, said, where="policies", data=(("problems", str(error)),))
         ) from None
-    return _json({"policy": loaded.digest, "edited": list(loaded.edited)})
+    except PolicyRefusedError as error:
+        raise Refused(policy_refusal(error.report, where="policies")) from None
+    return _json(
+        {
+            "policy": loaded.digest,
+            "edited": list(loaded.edited),
+            "narrowed": list(loaded.narrowed),
+            "report": report_json(loaded.report),
+        }
+    )
 
 
 @router.get("/records", summary="Audit records, from an index on")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import orjson
@@ -83,9 +84,9 @@ async def tool_versions(request: Request, tool: str) -> Response:
     headers = {"etag": tag, "cache-control": "private, no-cache"}
     if tag in request.headers.getlist("if-none-match"):
         return Response(status_code=304, headers=headers)
-    versions = [
-        {**record_json(record), "members": use_cases.versions.contract_members(record)} for record in view.of(name)
-    ]
+    # who may have what is nobody's business but the broker's
+    records = [(record_json(replace(record, grant=None)), record) for record in view.of(name)]
+    versions = [{**shown, "members": use_cases.versions.contract_members(record)} for shown, record in records]
     body = {"tool": name, "audience": policy.audience, "gen": view.gen, "seq": view.seq, "versions": versions}
     return _json(body, headers=headers)
 

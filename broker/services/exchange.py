@@ -14,7 +14,7 @@ the assertion just as a grant does.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from broker.domain.audit.arguments import DigestKey
@@ -160,6 +160,8 @@ class Exchange:
                     return replayed()
                 case _:
                     await self._cache.refresh()
+                    # what moved may be a policy: its store record and its files go together
+                    asked = replace(asked, policy=self._policy.current())
         raise StoreUnclaimedError("the versions of this tool are changing too fast to decide")
 
     async def _ask(

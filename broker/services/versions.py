@@ -1,6 +1,6 @@
 """The life of versions: an administrator's command → one store function → its record (DESIGN §5, §6).
 
-1. `publish` takes contract and policy from the loaded policy, never from the request.
+1. `publish` takes contract and policy from the loaded policy, never from the request (`policies.py` makes the command).
 2. The command is judged on the store's present view; if the store has moved when it acts, it is judged anew.
 3. The store acts first: states and revocations in one function. Then the record. A record that cannot be written does not
    hold up a rollback: the answer says "effective, not recorded", and nothing is minted until it is recorded. Nor where the
@@ -16,11 +16,9 @@ from typing import Final
 from broker.domain.audit.records import Revoked, VersionChanged, record_json
 from broker.domain.canonical import JsonObject
 from broker.domain.errors import Reason, Refusal, StoreUnavailableError
-from broker.domain.ids import ToolName, Version
 from broker.domain.lifecycle import states
 from broker.domain.lifecycle.rollout import (
     Change,
-    Publish,
     Retire,
     VersionCommand,
     apply,
@@ -87,18 +85,6 @@ class Versions:
     def _in_policy(self, record: VersionRecord) -> VersionPolicy | None:
         tool = self._policy.current().tools.get(record.tool)
         return tool.versions.get(record.version) if tool else None
-
-    def publishing(self, tool: ToolName, version: Version) -> Publish | Refusal:
-        """The publish command for a version of the loaded policy (rule 1)."""
-        known = self._policy.current().tools.get(tool)
-        found = known.versions.get(version) if known else None
-        if found is None:
-            return Refusal(
-                Reason.VERSION_NOT_IN_POLICY,
-                f"the loaded policy has no {tool}@{version}; add it to policies/{tool}.yaml and load it first",
-                where="version",
-            )
-        return Publish(tool=tool, version=version, contract=found.contract.digest, policy=found.digest)
 
     async def run(self, command: VersionCommand, *, by: str, request_id: str) -> Moved | Refusal:
         """Carry a command out. Raises `UnrecordedError` where it took effect and could not be written down."""

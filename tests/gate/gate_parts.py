@@ -98,6 +98,8 @@ def write_pool(tree: PolicyTree) -> None:
         }
         file = {"tool": name, "audience": DATABASE, "owners": ["tests"], "versions": {"3": three, "4": four}}
         (tree.folder / f"{name}.yaml").write_text(json.dumps(file))
+        asked = {"claims": {"groups": ["analysts"]}, "arguments": {"query": "select 1"}}
+        tree.add_tests(name, "3", "4", task="report", permit=["db:read"], **asked)
 
 
 def database_app() -> Callable[..., Any]:

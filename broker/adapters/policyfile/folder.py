@@ -11,7 +11,6 @@ Nothing that a folder can hold makes it raise anything but `PolicyInvalidError`.
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -58,28 +57,25 @@ class PolicyFolder:
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
-        self._reloading = threading.Lock()
-        self._current = load_policy(folder)
+        self._tree = load_tree(folder)
 
     def current(self) -> Policy:
-        """The last good policy."""
-        return self._current
+        return self._tree.policy
 
-    def reload(self) -> Policy:
-        """Read the folder again. Raises `PolicyInvalidError`; the last good policy stays."""
-        with self._reloading:
-            loaded = load_policy(self._folder)
-            if loaded.tenant != self._current.tenant:
-                said = f"this broker runs for the tenant {self._current.tenant}, not for {loaded.tenant}"
-                raise PolicyInvalidError(
-                    (
-                        Problem(
-                            TRUST, 0, 0, "/tenant", "trust.tenant", said, "take the change back, or restart the broker"
-                        ),
-                    )
-                )
-            self._current = loaded
-            return loaded
+    def tree(self) -> PolicyTree:
+        return self._tree
+
+    def read(self) -> PolicyTree:
+        read = load_tree(self._folder)
+        tenant = self._tree.policy.tenant
+        if read.policy.tenant != tenant:
+            said = f"this broker runs for the tenant {tenant}, not for {read.policy.tenant}"
+            mend = "take the change back, or restart the broker"
+            raise PolicyInvalidError((Problem(TRUST, 0, 0, "/tenant", "trust.tenant", said, mend),))
+        return read
+
+    def adopt(self, tree: PolicyTree) -> None:
+        self._tree = tree
 
 
 class _Reading:

@@ -214,7 +214,7 @@ def test_a_tenant_is_not_changed_by_a_reload(tree):
     source = PolicyFolder(tree.folder)
     tree.edit("trust.yaml", "tenant: default", "tenant: other")
     with pytest.raises(PolicyInvalidError, match=r"(?s)trust\.tenant.*restart the broker"):
-        source.reload()
+        source.read()
     assert source.current().tenant == "default"
 
 
@@ -436,11 +436,19 @@ def test_a_reload_that_fails_keeps_the_last_good_policy(tree):
     good = source.current()
     tree.edit("db.query.yaml", "ttl: 60s", "ttl: 60")
     with pytest.raises(PolicyInvalidError):
-        source.reload()
+        source.read()
     assert source.current() is good
-    tree.edit("db.query.yaml", "ttl: 60\n", "ttl: 30s\n")
-    assert source.reload().tools["db.query"].versions["3"].tasks["report"].ttl_seconds == 30
-    assert source.current() is not good
+
+
+def test_what_is_read_is_in_force_once_it_is_adopted(tree):
+    source = PolicyFolder(tree.folder)
+    good = source.current()
+    tree.edit("db.query.yaml", "ttl: 60s", "ttl: 30s")
+    read = source.read()
+    assert source.current() is good
+    source.adopt(read)
+    assert source.tree() is read
+    assert source.current().tools["db.query"].versions["3"].tasks["report"].ttl_seconds == 30
 
 
 def test_a_relative_folder_gives_absolute_key_files(tree, monkeypatch):
