@@ -4,38 +4,15 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from typing import Final
 
 from broker.domain.canonical import JsonValue
 from broker.domain.schema.answers import Yes
-from broker.domain.schema.building import Builder, Term
-from broker.domain.schema.closure import resolve
+from broker.domain.schema.building import Builder
 from broker.domain.schema.fits import listing, mapping, type_of
 from broker.domain.schema.patterns import Unportable, parse_pattern
 from broker.domain.schema.probes import edge_texts
 from broker.domain.schema.regular import member
-
-_MAX_SCHEMAS: Final = 300
-
-
-def bearing_on(terms: Sequence[Term]) -> list[Term]:
-    """Every schema that says something about a place, in whichever branch."""
-    found: list[Term] = []
-    seen: set[int] = set()
-    pending = list(terms)
-    while pending and len(found) < _MAX_SCHEMAS:
-        node, root = pending.pop(0)
-        if not isinstance(node, dict) or id(node) in seen:
-            continue
-        seen.add(id(node))
-        found.append((node, root))
-        for keyword in ("allOf", "anyOf", "oneOf"):
-            pending.extend((child, root) for child in listing(node, keyword))
-        pending.extend((node[keyword], root) for keyword in ("if", "then", "else", "not") if keyword in node)
-        pending.extend((child, root) for child in mapping(node, "dependentSchemas").values())
-        if isinstance(node.get("$ref"), str):
-            pending.append((resolve(root, str(node["$ref"])), root))
-    return found
+from broker.domain.schema.terms import Term
 
 
 def names_in(bearing: Sequence[Term], builder: Builder) -> list[str]:

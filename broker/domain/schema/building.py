@@ -12,54 +12,27 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from itertools import islice
-from typing import Final, TypeAlias
+from typing import Final
 
 from broker.domain.canonical import JsonObject, JsonValue
 from broker.domain.schema.answers import Yes
-from broker.domain.schema.closure import resolve
-from broker.domain.schema.fits import fits, listing, mapping, number_at, pattern_matches, same
+from broker.domain.schema.branches import variants
+from broker.domain.schema.drawn import Drawn
+from broker.domain.schema.fits import fits, listing, mapping, number_at, same
 from broker.domain.schema.patterns import Unportable, parse_pattern
-from broker.domain.schema.probes import numbers_within, texts_within
-from broker.domain.schema.regular import Language, intersection, member
-
-Term: TypeAlias = "tuple[JsonValue, JsonObject]"
+from broker.domain.schema.probes import edge_numbers, edge_texts, numbers_within, texts_within
+from broker.domain.schema.regular import Language, complement, intersection, member, text
+from broker.domain.schema.terms import Term, at_name, bearing_on
 
 _MAX_DEPTH: Final = 10
-_MAX_NODES: Final = 120
-_MAX_VARIANTS: Final = 40
 _MAX_ITEMS: Final = 1_000
 _MAX_OPTIONAL: Final = 30
 _MAX_VALUES: Final = 48
 _MAX_MISSES: Final = 40
+_MAX_TEXTS: Final = 8
 _STEPS: Final = 2_000
 _ANY_TEXT: Final[JsonObject] = {"type": "string"}
 _KINDS: Final = ("object", "string", "integer", "number", "array", "boolean", "null")
-
-
-class Drawn:
-    """Values that are made when they are asked for, and kept."""
-
-    def __init__(self, values: Iterator[JsonValue], limit: int) -> None:
-        self._values = islice(values, limit)
-        self._made: list[JsonValue] = []
-        self._busy = False
-
-    def between(self, start: int, end: int) -> list[JsonValue]:
-        """The values from one number up to another, as many as there are."""
-        # One that is asked for while it is being made stands inside itself: recursion, which has to end somewhere.
-        while len(self._made) < end and not self._busy:
-            self._busy = True
-            try:
-                self._made.append(next(self._values))
-            except StopIteration:
-                break
-            finally:
-                self._busy = False
-        return self._made[start:end]
-
-    def first(self) -> list[JsonValue]:
-        """The first value in a list, empty where there is none."""
-        return self.between(0, 1)
 
 
 class Builder:
@@ -79,6 +52,7 @@ class Builder:
     def _values(self, terms: Sequence[Term], depth: int) -> Iterator[JsonValue]:
         found: list[JsonValue] = []
         ways = [_of_variant(variant, self, depth) for variant in variants(terms)]
+        ways.append(_at_edges(terms))
         while ways:  # in turn: values of different ways differ more than those of one
             for way in list(ways):
                 for value in islice(way, _MAX_MISSES):
@@ -89,51 +63,6 @@ class Builder:
                         break
                 else:
                     ways.remove(way)
-
-
-def variants(terms: Sequence[Term]) -> Iterator[list[Term]]:
-    """The terms that have to hold, for each way of choosing branches; one departure from the first way at a time."""
-    first, choices = _followed(terms, {})
-    yield first
-    for count, (key, width) in enumerate(choices):
-        for branch in range(1, min(width, _MAX_VARIANTS)):
-            if count * branch > 2 * _MAX_VARIANTS:
-                return
-            yield _followed(terms, {key: branch})[0]
-
-
-def _followed(terms: Sequence[Term], chosen: dict[int, int]) -> tuple[list[Term], list[tuple[int, int]]]:
-    """What has to hold when these branches are chosen, and the choices that there are."""
-    nodes: list[Term] = []
-    choices: list[tuple[int, int]] = []
-    seen: set[int] = set()
-    pending = list(terms)
-    while pending and len(nodes) < _MAX_NODES:
-        node, root = pending.pop(0)
-        if not isinstance(node, dict):
-            nodes.append((node, root))
-            continue
-        if id(node) in seen:
-            continue
-        seen.add(id(node))
-        nodes.append((node, root))
-        pending.extend((child, root) for child in listing(node, "allOf"))
-        if isinstance(node.get("$ref"), str):
-            pending.append((resolve(root, str(node["$ref"])), root))
-        for keyword in ("anyOf", "oneOf"):
-            branches = listing(node, keyword)
-            if branches:
-                key = id(branches)
-                choices.append((key, len(branches)))
-                pending.append((branches[min(chosen.get(key, 0), len(branches) - 1)], root))
-        if "if" in node:
-            key = id(node)
-            choices.append((key, 2))
-            if chosen.get(key, 0) == 0:
-                pending.extend((node[keyword], root) for keyword in ("if", "then") if keyword in node)
-            elif "else" in node:
-                pending.append((node["else"], root))
-    return nodes, choices
 
 
 def _of_variant(nodes: list[Term], builder: Builder, depth: int) -> Iterator[JsonValue]:
@@ -159,6 +88,13 @@ def _of_variant(nodes: list[Term], builder: Builder, depth: int) -> Iterator[Jso
                 yield from _arrays(nodes, builder, depth)
             case _:
                 yield from _objects(nodes, builder, depth)
+
+
+def _at_edges(terms: Sequence[Term]) -> Iterator[JsonValue]:
+    """Numbers and texts at what other branches and `not` say: where one of them begins, another may end."""
+    nodes = [node for node, _ in bearing_on(terms)]
+    yield from edge_numbers(nodes)
+    yield from edge_texts(nodes)
 
 
 def _kinds(nodes: Sequence[Term]) -> list[str]:
@@ -187,13 +123,23 @@ def _texts(nodes: Sequence[Term]) -> Iterator[str]:
             language = parse_pattern(str(schema["pattern"]))
             if not isinstance(language, Unportable):
                 languages.append(language)
+    if not languages:
+        yield from (bounds for bounds in texts_within(schemas) if isinstance(bounds, str))
+        return
+    found: list[str] = []
     for bounds in texts_within(schemas):
-        if not languages and isinstance(bounds, str):
-            yield bounds
-        elif languages and not isinstance(bounds, str):
-            answer = member(intersection(*languages, bounds), steps=_STEPS)
-            if isinstance(answer, Yes) and isinstance(answer.witness, str):
-                yield answer.witness
+        if not isinstance(bounds, str):
+            found.extend(_member(intersection(*languages, bounds)))
+            yield from found[-1:]
+    for _ in range(_MAX_TEXTS if found else 0):
+        more = _member(intersection(*languages, *(complement(text(known)) for known in found)))
+        found.extend(more)
+        yield from more
+
+
+def _member(language: Language) -> list[str]:
+    answer = member(language, steps=_STEPS)
+    return [answer.witness] if isinstance(answer, Yes) and isinstance(answer.witness, str) else []
 
 
 def _arrays(nodes: Sequence[Term], builder: Builder, depth: int) -> Iterator[JsonValue]:
@@ -300,28 +246,11 @@ def _closed_under_dependence(nodes: Sequence[Term], names: set[str]) -> set[str]
     return names
 
 
-def at_name(nodes: Sequence[Term], name: str) -> list[Term]:
-    """What has to hold for the member of this name."""
-    found: list[Term] = []
-    for node, root in nodes:
-        properties = mapping(node, "properties")
-        listed = [properties[name]] if name in properties else []
-        listed.extend(
-            child for pattern, child in mapping(node, "patternProperties").items() if pattern_matches(pattern, name)
-        )
-        if not listed and isinstance(node, dict) and "additionalProperties" in node:
-            listed.append(node["additionalProperties"])
-        found.extend((child, root) for child in listed)
-    return found
-
-
 def _made_up_names(nodes: Sequence[Term], builder: Builder, count: int) -> Iterator[str]:
     """Names that no schema lists: such as match patterns and what bounds names, then plain ones."""
     for pattern in dict.fromkeys(pattern for node, _ in nodes for pattern in mapping(node, "patternProperties")):
         language = parse_pattern(pattern)
-        answer = None if isinstance(language, Unportable) else member(language, steps=_STEPS)
-        if isinstance(answer, Yes) and isinstance(answer.witness, str):
-            yield answer.witness
+        yield from [] if isinstance(language, Unportable) else _member(language)
     terms = [
         (node["propertyNames"], root) for node, root in nodes if isinstance(node, dict) and "propertyNames" in node
     ]

@@ -175,11 +175,13 @@ def exclusive(branches: list[JsonValue]) -> bool:
             values.extend([child["const"]] if "const" in child else listed_in(child["enum"]))
         else:
             # told apart by text: numbers that are equal in two spellings count as equal
-            keys = [json.dumps(float(value) if _is_number(value) else value, sort_keys=True) for value in values]
+            keys = [_spelt(value) for value in values]
             if len(set(keys)) == len(keys) and not any(isinstance(value, dict | list) for value in values):
                 return True
     return False
 
 
-def _is_number(value: JsonValue) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool) and abs(value) < 2**53
+def _spelt(value: JsonValue) -> str:
+    if isinstance(value, int) and not isinstance(value, bool) and abs(value) < 2**53:
+        value = float(value)
+    return json.dumps(value)

@@ -83,8 +83,7 @@ def texts_within(schemas: Sequence[JsonValue]) -> Iterator[str | Language]:
         yield of_length(1, high)
     for length in dict.fromkeys((low, low + 1, low + 2)):
         if high is None or length <= high:
-            yield "a" * length
-            yield "b" * length
+            yield from (letter * length for letter in "abcdefgh")
             yield of_length(length, length)
 
 

@@ -19,12 +19,14 @@ from itertools import islice
 from typing import Final
 
 from broker.domain.canonical import JsonObject, JsonValue
-from broker.domain.schema.bearing import bearing_on, may_hold, names_in, say_the_same
-from broker.domain.schema.building import Builder, Drawn, Term, at_name
+from broker.domain.schema.bearing import may_hold, names_in, say_the_same
+from broker.domain.schema.building import Builder
 from broker.domain.schema.dialect import SchemaError
+from broker.domain.schema.drawn import Drawn
 from broker.domain.schema.fits import listing, number_at
 from broker.domain.schema.probes import edge_numbers, edge_texts
 from broker.domain.schema.shrinking import shrink
+from broker.domain.schema.terms import Term, at_name, bearing_on
 
 __all__ = ["candidates", "find", "shrink"]
 
