@@ -7,6 +7,7 @@ import json
 import click
 
 from broker.cli.policy_check import policy_check
+from broker.cli.policy_diff import policy_diff
 from broker.cli.policy_explain import policy_explain
 from broker.cli.policy_init import policy_init
 from broker.cli.policy_test import policy_test
@@ -36,3 +37,4 @@ policy_group.add_command(policy_reload)
 policy_group.add_command(policy_test)
 policy_group.add_command(policy_explain)
 policy_group.add_command(policy_init)
+policy_group.add_command(policy_diff)

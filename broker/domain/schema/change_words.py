@@ -128,12 +128,10 @@ def _reworded(what: str) -> Callable[[Change], str]:
             return f"has a {what} now: {quoted(after)}"
         if not isinstance(after, str):
             return f"has no {what} any more; it was {quoted(before)}"
-        gone, came = changed_words(before, after)
-        if gone and came:
-            return f'has another {what}: "{came}", not "{gone}"'
-        if not gone and not came:
+        was, is_ = changed_words(before, after)
+        if was == is_ and before.split() == after.split():
             return f"has another {what}: only spaces changed"
-        return f'has another {what}: "{came}" came in' if came else f'has another {what}: "{gone}" went out'
+        return f'has another {what}: "{is_}"; it was "{was}"'
 
     return said
 

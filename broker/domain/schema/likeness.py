@@ -1,8 +1,9 @@
 """Which parts of two schemas are the same thing: properties that were renamed, options that were changed.
 
-| renamed        | two names, one gone and one come, whose schemas say the same, and                                          |
+| renamed        | two names, one gone and one come,                                                                          |
 |----------------|--------------------------------------------------------------------------------------------------------|
-| 1              | which are one name in two spellings (`timeoutMs`, `timeout_ms`), or one with a word less (`timeout`); or   |
+| 1              | which are one name in two spellings (`timeoutMs`, `timeout_ms`), or one with a word less (`timeout`), and  |
+|                | hold values of one type; or whose schemas say the same, and                                              |
 | 2              | whose descriptions are the same, and say something; or                                                     |
 | 3              | which are nearly the same, letter by letter                                                               |
 
@@ -25,6 +26,7 @@ from broker.domain.schema.unfolded import WORDS, Document, Unfolded, kinds
 
 _DEPTH: Final = 6
 _NEARLY: Final = 0.8
+_CERTAIN: Final = 2.5
 _MAX_NAMES: Final = 40
 _TELLING_WORDS: Final = 12
 _WORD: Final = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+")
@@ -47,10 +49,9 @@ class Likeness:
         for old_name, old_node in gone.items():
             number = self._number("old", old_node, _DEPTH)
             for new_name, new_node in come.items():
-                if of_new[new_name] != number:
-                    continue
                 score = _score(old_name, _description(old_node), new_name, _description(new_node))
-                if score:
+                alike = of_new[new_name] == number or (score >= _CERTAIN and self._of_one_kind(old_node, new_node))
+                if score and alike:
                     scored.append((-score, old_name, new_name))
         found: dict[str, str] = {}
         for _, old_name, new_name in sorted(scored):
@@ -67,6 +68,10 @@ class Likeness:
             for one, other in matched:
                 pairs.append((one, other))
         return [*pairs, *((one, None) for one in left), *((None, other) for other in right)]
+
+    def _of_one_kind(self, old: JsonValue, new: JsonValue) -> bool:
+        kind = kinds(self._sides["old"].unfold(old, ""))
+        return kind is not None and kind == kinds(self._sides["new"].unfold(new, ""))
 
     @staticmethod
     def _equal(left: dict[int, int], right: dict[int, int]) -> Iterator[tuple[int, int]]:

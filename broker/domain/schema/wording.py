@@ -2,7 +2,7 @@
 
 1. What is shown stands on one line and holds nothing that a terminal would act on, nor what turns a line of text around.
 2. The difference of two texts is in words and the spaces between them; pieces that are the same in both, gone, or new.
-3. A short form of it says the words that went and those that came, with a few words before them, never the whole.
+3. A short form of it shows both texts from where they begin to differ, with a few words before, never the whole.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from broker.domain.canonical import JsonValue
 QUOTED: Final = 80
 _TOKEN: Final = re.compile(r"\w+|[^\w\s]|\s+")
 _WORD: Final = re.compile(r"\w")
+_START: Final = re.compile(r"\S+")
 _END: Final = re.compile(r"(?<=[.!?])\s+|\n+")
 _MAX_TOKENS: Final = 4_000
 _LEAD: Final = 4
@@ -74,39 +75,37 @@ def difference(before: str, after: str) -> tuple[Piece, ...]:
 
 
 def changed_words(before: str, after: str, limit: int = QUOTED) -> tuple[str, str]:
-    """The words that went and those that came, each with what leads to it; empty where there are none."""
-    gone = came = lead = ""
-    for piece in difference(before, after):
-        if piece.part == "gone":
-            gone += piece.text
-        elif piece.part == "new":
-            came += piece.text
-        elif not (gone or came):
-            lead = " ".join(piece.text.split()[-_LEAD:])
-        elif _WORD.search(piece.text):
-            break  # the first place tells; the rest is for who asks for the whole
-        else:
-            gone, came = gone + piece.text, came + piece.text
-    return _shown(lead, gone, limit // 2), _shown(lead, came, limit // 2)
-
-
-def _shown(lead: str, text: str, limit: int) -> str:
-    bare = " ".join(text.split())
-    if not _WORD.search(bare) and not lead:
-        return plain(bare, limit)
-    return plain(f"{lead} {bare}".strip() if len(lead) + len(bare) < limit else bare, limit) if bare else ""
+    """Both texts from where they begin to differ, with a few words before, each cut to half of the limit."""
+    one, other = " ".join(before.split()), " ".join(after.split())
+    first = next(
+        (place for place, (a, b) in enumerate(zip(one, other, strict=False)) if a != b), min(len(one), len(other))
+    )
+    words = [found.start() for found in _START.finditer(one[:first])][-_LEAD:]
+    start = words[0] if words else 0
+    lead = "…" if start else ""
+    return plain(f"{lead}{one[start:]}", limit // 2), plain(f"{lead}{other[start:]}", limit // 2)
 
 
 def _pieces(old: list[str], new: list[str]) -> Iterator[Piece]:
-    matcher = SequenceMatcher(None, old, new, autojunk=False)
-    for tag, first, last, start, stop in matcher.get_opcodes():
-        if tag == "equal":
-            yield Piece("same", "".join(old[first:last]))
+    gone = came = ""
+    opcodes = SequenceMatcher(None, old, new, autojunk=False).get_opcodes()
+    for place, (tag, first, last, start, stop) in enumerate(opcodes):
+        was, is_ = "".join(old[first:last]), "".join(new[start:stop])
+        between = tag == "equal" and 0 < place < len(opcodes) - 1 and "\n" not in was and not _WORD.search(was)
+        if tag != "equal" or between:  # what is only punctuation between two changes goes with them
+            gone, came = gone + was, came + is_
             continue
-        if last > first:
-            yield Piece("gone", "".join(old[first:last]))
-        if stop > start:
-            yield Piece("new", "".join(new[start:stop]))
+        yield from _changed(gone, came)
+        gone = came = ""
+        yield Piece("same", was)
+    yield from _changed(gone, came)
+
+
+def _changed(gone: str, came: str) -> Iterator[Piece]:
+    if gone:
+        yield Piece("gone", gone)
+    if came:
+        yield Piece("new", came)
 
 
 def _lines(text: str) -> list[str]:
