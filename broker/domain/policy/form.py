@@ -44,7 +44,7 @@ FILE: Final = Text("a file name, relative to the policy folder or absolute", r"[
 
 _CHANGES: Final = ("equal", "narrowed", "widened", "incomparable")
 _REDUCTIONS: Final = ("equal", "reduced", "widened", "incomparable")
-_CLASSES: Final = ("breaking", "compatible", "semantic only", "prose became structure", "renamed")
+_CLASSES: Final = ("none", "breaking", "compatible", "semantic only", "prose became structure", "renamed")
 
 
 def _one_of(options: tuple[str, ...]) -> Text:
