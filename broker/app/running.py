@@ -27,6 +27,7 @@ log: Final = logging.getLogger("broker.app")
 TEND_SECONDS: Final = 1.0
 LOOK_EVERY: Final = 5
 SAY_AGAIN_SECONDS: Final = 60.0
+NOTED: Final = 50
 
 
 class Running:
@@ -85,7 +86,7 @@ class Running:
                 KeyCreated(id=parts.entropy.token(), ts=now, kid=key.kid, algorithm=key.algorithm, use=key.use)
             )
         loaded = await parts.policies.start()
-        warn_of_edited(loaded)
+        say_loaded(loaded)
         for warning in parts.store.warnings:
             log.warning("store: %s", warning)
 
@@ -171,7 +172,11 @@ def say_claims(parts: Parts) -> None:
         log.info("store claimed as gen %d: %s; credentials of before are void", claim.gen, claim.reason)
 
 
-def warn_of_edited(loaded: Loaded) -> None:
-    """Say which published versions the loaded policy does not serve."""
+def say_loaded(loaded: Loaded) -> None:
+    """Say what a loaded policy does to published versions, and what the rules note about them without refusing it."""
+    for version in loaded.narrowed:
+        log.info("%s: access was taken away; what was granted before is dead", version)
     for version in loaded.edited:
         log.warning("%s: the loaded policy is not the published one; the version is refused", version)
+    for finding in loaded.report.findings[:NOTED]:
+        log.warning("policy: %s: %s: %s: %s", finding.place, finding.rule, finding.severity, finding.what)

@@ -21,7 +21,7 @@ import uvicorn
 
 from broker.app.compose import Parts
 from broker.app.connections import BoundedConnection
-from broker.app.running import Running, tended, warn_of_edited
+from broker.app.running import Running, say_loaded, tended
 from broker.app.settings import Settings
 from broker.domain.addresses import LOOPBACK
 from broker.domain.errors import BrokerError, ConfigurationError
@@ -152,4 +152,4 @@ async def _reload(running: Running) -> None:
         log.error("policy not loaded, the last good one stays:\n%s", error)
     else:
         log.info("policy %s loaded", loaded.digest)
-        warn_of_edited(loaded)
+        say_loaded(loaded)

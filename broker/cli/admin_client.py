@@ -13,11 +13,16 @@ import httpx2
 
 from broker.domain.addresses import base_url_problem, is_loopback
 from broker.domain.errors import BrokerError, ConfigurationError, Reason
+from broker.domain.policy.judgement import PolicyRefusedError
+from broker.domain.policy.report_wire import read_report
 from broker.engines.jwk import load_private_pem, signing_algorithm
 from broker.engines.jws import sign
 
 LIFETIME_SECONDS: Final = 60
+_CHECKED: Final = ("/publish", "/reload")
 TIMEOUT_SECONDS: Final = 15.0
+CHECK_SECONDS: Final = 180.0
+"""For commands that ask the rules about policy: a second or two, unless the policy is hostile."""
 
 
 class RefusedError(BrokerError):
@@ -56,14 +61,16 @@ class AdminClient:
     def call(
         self, method: str, path: str, *, body: Mapping[str, Any] | None = None, query: Mapping[str, Any] | None = None
     ) -> Answer:
-        """One request; the decoded answer. Raises `RefusedError`, `AwayError`, `ConfigurationError`."""
+        """One request; the decoded answer. Raises `RefusedError`, `PolicyRefusedError`, `AwayError`, `ConfigurationError`."""
         problem = base_url_problem(self.url)
         if problem is not None:
             raise ConfigurationError(f"--url {self.url!r}: {problem}")
         headers = {"authorization": f"Bearer {self._assertion()}"}
         try:
             # a proxy of the surroundings leads to other machines, never to this one
-            with httpx2.Client(timeout=TIMEOUT_SECONDS, trust_env=not is_loopback(self.url)) as http:
+            seconds = CHECK_SECONDS if path.endswith(_CHECKED) else TIMEOUT_SECONDS
+            timeout = httpx2.Timeout(seconds, connect=TIMEOUT_SECONDS)
+            with httpx2.Client(timeout=timeout, trust_env=not is_loopback(self.url)) as http:
                 response = http.request(method, f"{self.url}{path}", headers=headers, json=body, params=query)
         except httpx2.TransportError as error:
             raise AwayError(
@@ -112,6 +119,10 @@ class AdminClient:
         said = value.get("error_description")
         if response.status_code >= 500:
             raise AwayError(f"{said} (request {value['request_id']})")
+        if value.get("reason") == Reason.POLICY_REFUSED.value:
+            report = read_report(value.get("data", {}).get("report"))
+            if report is not None:
+                raise PolicyRefusedError(report)
         reason, more = value.get("reason", value.get("error")), value.get("data", {}).get("problems", "")
         if reason == Reason.ADMIN_UNAUTHENTICATED.value:
             more = (

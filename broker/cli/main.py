@@ -1,4 +1,4 @@
-"""The `broker` command. Exit codes: 0 done, 1 refused, 2 usage, 3 unusable configuration or input, 4 broker away."""
+"""The `broker` command. Exit codes: 0 done, 1 refused, 2 undecided or usage, 3 unusable configuration or input, 4 broker away."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from typing import Final
 import click
 
 from broker.domain.errors import BrokerError, ConfigurationError
+from broker.domain.policy.judgement import PolicyRefusedError
 from broker.domain.policy.located import PolicyInvalidError
 
 UNUSABLE: Final = 3
@@ -52,6 +53,11 @@ def main() -> None:
     except (ConfigurationError, PolicyInvalidError) as error:
         click.echo(f"broker: {error}", err=True)
         sys.exit(UNUSABLE)
+    except PolicyRefusedError as error:
+        from broker.cli.report_text import report_as_text
+
+        click.echo(report_as_text(error.report), err=True)
+        sys.exit(error.report.exit_code)
     except BrokerError as error:
         click.echo(f"broker: {error or type(error).__name__}", err=True)
         sys.exit(AWAY)

@@ -13,7 +13,9 @@ from typing import Any, Final, TypeVar
 import click
 
 from broker.cli.admin_client import AdminClient, RefusedError
+from broker.cli.report_text import finding_as_text
 from broker.domain.ids import split_version_id
+from broker.domain.policy.report_wire import read_report
 
 Command = TypeVar("Command", bound=Callable[..., None])
 REFUSED: Final = 1
@@ -210,11 +212,16 @@ def show(client: AdminClient, version: tuple[str, str], as_json: bool) -> None:
 @click.command("reload")
 @admin_options
 def policy_reload(client: AdminClient, as_json: bool) -> None:
-    """Have a running broker load its policy folder again; the last good policy stays if this one is not lawful."""
+    """Have a running broker load its policy folder again; if the rules refuse it, the policy in force stays."""
     answer = client.call("POST", "/admin/policy/reload")
     if as_json:
         click.echo(json.dumps(answer, indent=2))
         return
     click.echo(f"policy {answer['policy']} is in force")
+    for version in answer["narrowed"]:
+        click.echo(f"{version} lost access; what was granted before is dead")
     for version in answer["edited"]:
         click.echo(f"{version} is refused: the loaded policy is not the one it was published with")
+    report = read_report(answer["report"])
+    for finding in report.findings if report is not None else ():
+        click.echo("\n" + finding_as_text(finding))
