@@ -9,6 +9,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import re
 from collections.abc import AsyncIterator, Sequence
@@ -28,6 +29,8 @@ MAX_TOOLS: Final = 1_000
 MAX_BYTES: Final = 33_554_432
 DEADLINE_SECONDS: Final = 60
 _URL: Final = re.compile(r"https?://[\x21\x22\x24-\x7e]{1,2048}")
+# What the client says in its log is said in the error, without a trace.
+logging.getLogger("mcp").addHandler(logging.NullHandler())
 _INSTALL: Final = "the MCP client is not installed: pip install 'mayfly-broker[fastmcp]'"
 
 
