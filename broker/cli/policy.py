@@ -3,21 +3,27 @@
 from __future__ import annotations
 
 import json
+from typing import Final
 
 import click
 
-from broker.cli.policy_check import policy_check
-from broker.cli.policy_diff import policy_diff
-from broker.cli.policy_explain import policy_explain
-from broker.cli.policy_init import policy_init
-from broker.cli.policy_test import policy_test
-from broker.cli.version import policy_reload
+from broker.cli.lazy import LazyGroup
 from broker.domain.policy.formschema import FILES, file_schema
 
+COMMANDS: Final = {
+    "approve": ("broker.cli.policy_approve", "policy_approve"),
+    "check": ("broker.cli.policy_check", "policy_check"),
+    "diff": ("broker.cli.policy_diff", "policy_diff"),
+    "explain": ("broker.cli.policy_explain", "policy_explain"),
+    "init": ("broker.cli.policy_init", "policy_init"),
+    "reload": ("broker.cli.version", "policy_reload"),
+    "test": ("broker.cli.policy_test", "policy_test"),
+}
 
-@click.group("policy")
+
+@click.group("policy", cls=LazyGroup, lazily=COMMANDS)
 def policy_group() -> None:
-    """Check policy files, and print their JSON Schema."""
+    """Check policy files, test them, see what they change, and begin them."""
 
 
 @policy_group.command("schema")
@@ -30,11 +36,3 @@ def schema(kind: str) -> None:
 def spell_schema(kind: str) -> str:
     """The JSON Schema of one kind of file, as it is printed and shipped."""
     return json.dumps(file_schema(kind), indent=2, ensure_ascii=False) + "\n"
-
-
-policy_group.add_command(policy_check)
-policy_group.add_command(policy_reload)
-policy_group.add_command(policy_test)
-policy_group.add_command(policy_explain)
-policy_group.add_command(policy_init)
-policy_group.add_command(policy_diff)

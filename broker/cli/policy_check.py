@@ -5,7 +5,7 @@
 | 0    | lawful; notices and what exceptions cover do not change that                                           |
 | 1    | refused by a rule                                                                                    |
 | 2    | a rule cannot be decided, and none refuses                                                            |
-| 3    | the folder cannot be read as a policy, or the base cannot be compared with                              |
+| 3    | the folder cannot be read as a policy, or the base cannot be compared with; usage                        |
 """
 
 from __future__ import annotations
@@ -36,7 +36,21 @@ FORMATS: Final = ("text", "json", "sarif", "github")
 _RULES: Final = frozenset(rule.value for rule in RuleId)
 
 
-@click.command("check")
+class _MisusedError(click.UsageError):
+    exit_code = UNUSABLE
+
+
+class CheckCommand(click.Command):
+    """A misspelt option must not end as 2 does: that one says that a rule cannot be decided."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        try:
+            return super().parse_args(ctx, args)
+        except click.UsageError as error:
+            raise _MisusedError(error.format_message(), error.ctx) from None
+
+
+@click.command("check", cls=CheckCommand)
 @click.argument("folder", type=click.Path(path_type=Path), default=Path("policies"), metavar="[DIR]")
 @click.option(
     "--base",

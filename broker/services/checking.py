@@ -84,10 +84,10 @@ class PolicyChecker:
             for finding in (*lint(self._facts.version(version), tree), *check_coverage(version, tree)):
                 yield replace(finding, severity=Severity.NOTICE)
             return
-        old, old_tree = self._before(tree, base, tool, number)
+        old, old_tree = self.before(tree, base, tool, number)
         yield from self.check_version(tree, version, old=old, old_tree=old_tree)
 
-    def _before(
+    def before(
         self, tree: PolicyTree, base: PolicyTree | None, tool: ToolName, number: Version
     ) -> tuple[VersionPolicy | None, PolicyTree | None]:
         """What a new version is compared with, and the tree that says it: as it was published, where it was."""
