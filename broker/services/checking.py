@@ -8,8 +8,9 @@ The same rules everywhere; what differs is what counts as published:
 | `policy check --base`| every version that the base tree has: they may not change, the others are new             |
 | the broker           | what the store says is published, with what it was published with                          |
 
-Steps lead to versions that are new. A version that is published was judged when it was published: what the rules say of it by
-itself is a notice then, so that an exception that runs out, or a stricter rule, does not stop what is in service.
+Steps lead to versions that are new. One that follows an older version than the newest must not grant more than that one
+either: an old right does not come back unseen. A version that is published was judged when it was published: what the rules
+say of it by itself is a notice then, so that an exception that runs out, or a stricter rule, does not stop what is in service.
 """
 
 from __future__ import annotations
@@ -85,7 +86,24 @@ class PolicyChecker:
                 yield replace(finding, severity=Severity.NOTICE)
             return
         old, old_tree = self.before(tree, base, tool, number)
-        yield from self.check_version(tree, version, old=old, old_tree=old_tree)
+        found = list(self.check_version(tree, version, old=old, old_tree=old_tree))
+        yield from found
+        if old is not None:
+            said = {(finding.rule, finding.key) for finding in found}
+            for finding in self._beside(tree, base, version, old):
+                if (finding.rule, finding.key) not in said:
+                    yield finding
+
+    def _beside(
+        self, tree: PolicyTree, base: PolicyTree | None, version: VersionPolicy, old: VersionPolicy
+    ) -> Iterator[Finding]:
+        """What grows beside the newest version, where another one is followed: an old right does not come back unseen."""
+        tool = version.tool
+        newest = base if base is not None and tool in base.policy.tools else tree
+        for number in newest.heads(tool, before=version.version if newest is tree else None):
+            head = newest.version(tool, number)
+            if head is not None and number not in (old.version, version.version):
+                yield from check_widening(self._facts.step(head, version), newest, tree)
 
     def before(
         self, tree: PolicyTree, base: PolicyTree | None, tool: ToolName, number: Version

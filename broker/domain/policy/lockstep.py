@@ -11,7 +11,7 @@
 2. `unrelated: reason` excuses `lockstep.alone` where it is proved that no scope's reach moved and that no argument that is a
    permission changed. With `lockstep: reach`, it is a notice where no such argument changed.
 3. Unknown is `relation.undecided`, wherever a rule would have needed the answer.
-4. What the first two rules say is not said again as `lockstep.alone`.
+4. One step may break several of them: each says what to do about its own side.
 """
 
 from __future__ import annotations

@@ -45,16 +45,41 @@ class PolicyTree:
         return found.versions.get(version) if found is not None and version is not None else None
 
     def predecessor(self, tool: ToolName, version: Version) -> Version | None:
-        """The version that another one of the same file follows: what it replaces, else extends, else what stands before."""
-        written = self._written(tool, version)
-        if written is None:
+        """The version that another one of the same file follows: what it replaces, else extends, else what stands before.
+
+        Two that name each other follow neither: what leads back to the version itself is passed over.
+        """
+        if self._written(tool, version) is None:
             return None
-        named = written.text("replaces") or written.text("extends")
-        found = self.policy.tools[tool].versions
-        if named is not None and named != version and named in found:
-            return Version(named)
-        before = list(found)[: list(found).index(version)] if version in found else []
-        return before[-1] if before else None
+        named = self._named(tool, version)
+        if named is not None and version not in self._chain(tool, named):
+            return named
+        found = list(self.policy.tools[tool].versions)
+        before = found[: found.index(version)] if version in found else []
+        return next((one for one in reversed(before) if version not in self._chain(tool, one)), None)
+
+    def heads(self, tool: ToolName, *, before: Version | None = None) -> tuple[Version, ...]:
+        """The versions that no other one follows: what is newest on each line. before: only of those that stand above it."""
+        tool_policy = self.policy.tools.get(tool)
+        found = list(tool_policy.versions) if tool_policy is not None else []
+        if before is not None:
+            found = found[: found.index(before)] if before in found else []
+        followed = {self.predecessor(tool, one) for one in found}
+        return tuple(one for one in found if one not in followed)
+
+    def _named(self, tool: ToolName, version: Version) -> Version | None:
+        written = self._written(tool, version)
+        named = (written.text("replaces") or written.text("extends")) if written is not None else None
+        return Version(named) if named is not None and named in self.policy.tools[tool].versions else None
+
+    def _chain(self, tool: ToolName, version: Version) -> set[Version]:
+        """The version and all that it names, and those name."""
+        seen: set[Version] = set()
+        at: Version | None = version
+        while at is not None and at not in seen:
+            seen.add(at)
+            at = self._named(tool, at)
+        return seen
 
     def place(self, tool: ToolName, version: Version | None, pointer: str = "") -> Place:
         """Where a version says something; `pointer` is relative to the version, such as `/tasks/report/ttl`."""

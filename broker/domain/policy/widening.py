@@ -6,7 +6,7 @@ For each task, and for what all tasks have in common:
 2. a scope that the task did not grant, unless it binds one that it did (`t` → `t:{/argument}`);
 3. a template that can become scopes that it could not;
 4. a condition that hands the scope to inputs that both versions accept;
-5. a root that takes in more, or that is gone; an `enforced_by` that is gone.
+5. a root that takes in more, or that is gone; an `enforced_by` that is gone, or loses a scope that is still granted.
 
 Two different people approve it, or it does not happen.
 """
@@ -140,6 +140,14 @@ def _arguments(step: StepFacts, old_tree: PolicyTree, tree: PolicyTree) -> Itera
             yield _finding(
                 step, tree, pointer, argument, said, ", ".join(before.enforced_by), "nothing", related=related
             )
+        elif before.enforced_by and after is not None and not after.within:
+            gone = [name for name in before.enforced_by if name not in after.enforced_by and name in step.new.granted]
+            if gone:
+                said = f"{argument} is no longer enforced by {', '.join(gone)}, which is still granted"
+                spelt = ", ".join(after.enforced_by)
+                yield _finding(
+                    step, tree, pointer, argument, said, ", ".join(before.enforced_by), spelt, related=related
+                )
 
 
 def _before(old_tree: PolicyTree, step: StepFacts, pointer: str) -> tuple[Place, str]:
