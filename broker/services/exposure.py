@@ -18,11 +18,12 @@ from broker.domain.policy.facts import CarriedValue, Exposed
 from broker.domain.policy.permissions import ATTACKS, DANGER, PermissionArgument, TooManyArguments, permission_arguments
 from broker.domain.policy.templates import SAFE_PATH_PATTERN, SAFE_PATTERN
 from broker.domain.schema.answers import Answer, Blocker, No, Unknown, Yes
+from broker.domain.schema.embedding import refused
 from broker.domain.schema.holding import NOTHING, holding, put_at, values_at
 from broker.domain.schema.patterns import Unportable, parse_pattern
-from broker.domain.schema.positions import property_schema
+from broker.domain.schema.projection import project
 from broker.domain.schema.regular import Language, difference, intersection, matches, member
-from broker.domain.schema.strings import Bounds, spelled_language
+from broker.domain.schema.strings import Bounds
 from broker.ports.schemas import SchemaArithmetic
 
 _CANNOT_CARRY: Final = ("a:b", "a b", "a*b", "a%b", "é", "", "a/b")
@@ -44,7 +45,7 @@ class Exposure:
         self._accepted = accepted
         self._reach = reach
         self._known = [answer.witness for answer in reach.values() if isinstance(answer, Yes)][:4]
-        self._values: dict[str, Bounds | None] = {}
+        self._values: dict[str, Bounds] = {}
 
     def exposed(self) -> tuple[tuple[Exposed, ...], tuple[tuple[str, Answer], ...]]:
         """The arguments through which an attack goes, and those of which that is unknown."""
@@ -92,7 +93,7 @@ class Exposure:
         """An attack that the argument takes: a well-known one, else any that its own schema lets through."""
         pointer, kind, because = argument.pointer, argument.kind, argument.because
         values = self._language(pointer)
-        likely = [value for value in ATTACKS[kind] if values is None or matches(values.upper, value)]
+        likely = [value for value in ATTACKS[kind] if matches(values.upper, value)]
         for value in likely:
             witness = self._put(pointer, value, unbounded)
             if witness is not None:
@@ -102,13 +103,16 @@ class Exposure:
             if isinstance(answer, Yes) and isinstance(answer.witness, dict):
                 return Exposed(pointer, kind, because, value, answer.witness)
         danger = _language(DANGER[kind])
-        if values is not None and isinstance(member(intersection(values.upper, danger)), No):
+        if isinstance(member(intersection(values.upper, danger)), No):
             return No("languages")
-        some = member(intersection(values.lower, danger)) if values is not None else None
+        # As the gate's validator reads patterns, portable or not: it is asked whether the value goes through.
+        some = member(intersection(project(self._accepted, pointer, witness=True).bounds.upper, danger))
+        if isinstance(some, Yes) and isinstance(some.witness, str):
+            witness = self._put(pointer, some.witness, unbounded)
+            if witness is not None:
+                return Exposed(pointer, kind, because, some.witness, witness)
         leaf: JsonObject = {"type": "string", "pattern": DANGER[kind]}
-        if isinstance(some, Yes):
-            leaf = {"const": some.witness}
-        answer = self._holding(pointer, leaf, unbounded)
+        answer = self._holding_one(pointer, member(intersection(values.lower, danger)), leaf, unbounded)
         if not isinstance(answer, Yes) or not isinstance(answer.witness, dict):
             return answer
         held = (value for value in values_at(answer.witness, pointer) if isinstance(value, str))
@@ -122,18 +126,14 @@ class Exposure:
         leaf: JsonObject = {"type": "string", "not": {"pattern": safe}}
         carried, values = _language(safe), self._language(pointer)
         needed = condition(self._version.scopes[name].needed_when)
-        if values is not None:
-            if isinstance(difference(values.upper, carried), No):
-                return No("languages")
-            for value in _CANNOT_CARRY:
-                if matches(values.upper, value) and not matches(carried, value):
-                    witness = self._put(pointer, value, [needed])
-                    if witness is not None:
-                        return Yes(witness)
-            some = difference(values.lower, carried)
-            if isinstance(some, Yes):
-                leaf = {"const": some.witness}
-        return self._holding(pointer, leaf, [needed])
+        if isinstance(difference(values.upper, carried), No):
+            return No("languages")
+        for value in _CANNOT_CARRY:
+            if matches(values.upper, value) and not matches(carried, value):
+                witness = self._put(pointer, value, [needed])
+                if witness is not None:
+                    return Yes(witness)
+        return self._holding_one(pointer, difference(values.lower, carried), leaf, [needed])
 
     def _put(self, pointer: str, value: str, fitting: Sequence[JsonObject]) -> JsonObject | None:
         """A known input with the value in it, where the validators still take it."""
@@ -148,11 +148,18 @@ class Exposure:
     def _holding(self, pointer: str, leaf: JsonObject, others: Sequence[JsonObject]) -> Answer:
         return common(self._arithmetic, self._accepted, holding(self._contract, pointer, leaf), *others)
 
-    def _language(self, pointer: str) -> Bounds | None:
-        """What may stand at a pointer, spelled as text; None where no one schema says it."""
+    def _holding_one(self, pointer: str, likely: Answer, leaf: JsonObject, others: Sequence[JsonObject]) -> Answer:
+        """The same; asked about one likely value first. That this one is not held says nothing about the rest."""
+        if isinstance(likely, Yes):
+            answer = self._holding(pointer, {"const": likely.witness}, others)
+            if isinstance(answer, Yes):
+                return answer
+        return self._holding(pointer, leaf, others)
+
+    def _language(self, pointer: str) -> Bounds:
+        """What may stand at a pointer, spelled as text, lists opened."""
         if pointer not in self._values:
-            schema = property_schema(self._contract, pointer)
-            self._values[pointer] = spelled_language(schema, schema) if schema is not None else None
+            self._values[pointer] = project(self._accepted, pointer).bounds
         return self._values[pointer]
 
 
@@ -185,7 +192,7 @@ def refused_by(schema: JsonObject) -> JsonObject:
     """What a schema refuses."""
     if not schema:
         return NOTHING
-    return {} if schema == NOTHING else {"not": schema}
+    return {} if schema == NOTHING else refused(schema)
 
 
 def _language(pattern: str) -> Language:

@@ -27,6 +27,7 @@ from broker.domain.policy.scope_language import raw_values, scope_values, spelli
 from broker.domain.policy.templates import fill, safe_value
 from broker.domain.schema.answers import SAME, Answer, Blocker, No, Related, Unknown, Yes
 from broker.domain.schema.dialect import SchemaError
+from broker.domain.schema.embedding import both
 from broker.domain.schema.holding import holding, values_at
 from broker.domain.schema.positions import property_schema
 from broker.domain.schema.regular import difference, intersection, matches, member, nothing
@@ -230,8 +231,7 @@ def _needing(template: str, facts: VersionFacts) -> JsonObject:
         return accepted
     if needed is False:
         return {"not": {}}
-    others = accepted.get("allOf")
-    return {**accepted, "allOf": [*(others if isinstance(others, list) else ()), {"not": {"not": needed}}]}
+    return both(accepted, needed, opaque=True)
 
 
 def _same(template: str, old: VersionPolicy, new: VersionPolicy) -> bool:

@@ -26,6 +26,7 @@ from broker.domain.schema.strings import NONE, UNKNOWN, Bounds, all_of, any_of, 
 
 _KINDS: Final = frozenset(("null", "boolean", "integer", "number", "string", "array", "object"))
 _SPELLED: Final = frozenset(("string", "integer", "number"))
+_NUMBERS: Final = frozenset(("integer", "number"))  # told apart by the strings' own reading
 _MAX_DEPTH: Final = 32
 _MAX_WORK: Final = 600
 _CHOICES: Final = ("anyOf", "oneOf")
@@ -209,15 +210,31 @@ def _listed(chosen: JsonObject) -> list[JsonValue]:
 
 
 def _narrowed(kinds: frozenset[str], part: JsonObject) -> frozenset[str]:
+    """The kinds that `type`, `const` and `enum` of a part leave."""
+    for values in ([part["const"]] if "const" in part else None, part.get("enum")):
+        if isinstance(values, list):
+            kinds &= frozenset(kind for value in values for kind in _kinds_of(value))
     said = part.get("type")
     if said is None:
         return kinds
     named = {str(kind) for kind in said} if isinstance(said, list) else {str(said)}
-    if "number" in named:
-        named.add("integer")
-    if "integer" in named and "integer" not in kinds and "number" in kinds:
-        return kinds & (named | {"number"})
-    return kinds & named
+    return kinds & (named | _NUMBERS if named & _NUMBERS else named)
+
+
+def _kinds_of(value: JsonValue) -> frozenset[str]:
+    match value:
+        case None:
+            return frozenset(("null",))
+        case bool():
+            return frozenset(("boolean",))
+        case int() | float():
+            return _NUMBERS
+        case str():
+            return frozenset(("string",))
+        case list():
+            return frozenset(("array",))
+        case _:
+            return frozenset(("object",))
 
 
 def _beside(parts: Sequence[JsonObject], chosen: JsonObject) -> list[JsonValue]:
