@@ -38,6 +38,7 @@ LITERALS = (
     {"a": 1},
     {"b": "a"},
 )
+ANNOTATIONS = ({"format": "email"}, {"contentEncoding": "base64"}, {"contentMediaType": "application/json"})
 KINDS = ("object", "object", "object", "string", "string", "integer", "number", "array", "any", "any")
 PYTHON_TYPES = {"object": dict, "string": str, "integer": int, "number": int | float, "array": list}
 DIALECTS = (
@@ -153,6 +154,8 @@ class SchemaMaker:
             made["minLength"] = self._chance.randrange(3)
         if self._chance.random() < 0.4:
             made["maxLength"] = self._chance.randrange(1, 5)
+        if self._chance.random() < 0.08:
+            made.update(self._chance.choice(ANNOTATIONS))
 
     def _number(self, made: dict[str, Any], depth: int) -> None:
         for keyword in ("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum"):
@@ -197,7 +200,8 @@ class SchemaMaker:
             if chance.random() < 0.1:
                 made[keyword] = chance.randrange(4)
         if chance.random() < 0.1:
-            made["dependentRequired"] = {chance.choice(NAMES): [chance.choice(NAMES)]}
+            keyword = chance.choice(("dependentRequired", "dependentRequired", "dependencies"))
+            made[keyword] = {chance.choice(NAMES): [chance.choice(NAMES)]}
         if depth < 4 and chance.random() < 0.08:
             made["dependentSchemas"] = {chance.choice(NAMES): self._node(depth + 1, self._definitions, inside=False)}
 
@@ -277,7 +281,7 @@ def _nodes(node: Any) -> Iterator[Any]:
         elif keyword in ("allOf", "anyOf", "oneOf", "prefixItems") and isinstance(child, list):
             for inner in child:
                 yield from _nodes(inner)
-        elif isinstance(child, dict) and keyword not in ("const", "dependentRequired"):
+        elif isinstance(child, dict) and keyword not in ("const", "dependentRequired", "dependencies"):
             yield from _nodes(child)
 
 
@@ -293,7 +297,12 @@ def _older(node: Any, dialect: int, chance: Random) -> Any:
             made[keyword] = [_older(inner, dialect, chance) for inner in child]
         elif isinstance(child, bool) and keyword in ("additionalProperties", "items") and dialect == 4:
             made[keyword] = child if keyword == "additionalProperties" else _older(child, dialect, chance)
-        elif isinstance(child, dict | bool) and keyword not in ("const", "dependentRequired", "uniqueItems"):
+        elif isinstance(child, dict | bool) and keyword not in (
+            "const",
+            "dependentRequired",
+            "dependencies",
+            "uniqueItems",
+        ):
             made[keyword] = _older(child, dialect, chance)
         else:
             made[keyword] = child
@@ -303,7 +312,8 @@ def _older(node: Any, dialect: int, chance: Random) -> Any:
         if rest is not None:
             made["additionalItems"] = rest
     if dialect <= 7 and chance.random() < 0.8:
-        needed = {**made.pop("dependentRequired", {}), **made.pop("dependentSchemas", {})}
+        needed = made.pop("dependencies", {})
+        needed = {**needed, **made.pop("dependentRequired", {}), **made.pop("dependentSchemas", {})}
         if needed:
             made["dependencies"] = needed
     if dialect == 4:

@@ -19,6 +19,7 @@ from broker.domain.contracts.contract import ContractError, parse_contract
 from broker.domain.schema.closure import accepted_inputs, close
 from broker.domain.schema.dialect import SchemaError, dialect_of
 from broker.engines.arguments import ArgumentValidator
+from broker.engines.schemas import compile_schema
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -107,6 +108,11 @@ CORPUS: dict[str, dict[str, Any]] = {
         "unevaluatedProperties": False,
         "not": {"properties": {"a": {"$ref": "#"}}, "required": ["a"]},
     },
+    "dependencies, which 2020-12 no longer has": {"properties": {"a": A, "b": {}}, "dependencies": {"a": ["b"]}},
+    "draft-07, with contents": {
+        "$schema": DRAFT_7,
+        "properties": {"a": {"type": "string", "contentEncoding": "base64", "contentMediaType": "application/json"}},
+    },
     "draft-04": {
         "$schema": "http://json-schema.org/draft-04/schema#",
         "properties": {"n": {"type": "integer", "minimum": 1, "exclusiveMinimum": True}, "a": A, "c": {"const": 1}},
@@ -116,7 +122,7 @@ CORPUS: dict[str, dict[str, Any]] = {
 
 def own(schema: dict[str, Any]) -> Any:
     """The schema's own validator, in its own dialect."""
-    return jsonschema_rs.validator_for(schema, offline=True, validate_formats=False).is_valid
+    return compile_schema(schema, "").is_valid
 
 
 def newest(schema: dict[str, Any]) -> Any:
@@ -191,7 +197,7 @@ def test_they_agree_on_schemas_in_older_dialects(prover, seed):
     schema = {**maker.older(maker.document()), "type": "object"}
     try:
         own(schema)
-    except (ValueError, jsonschema_rs.ValidationError):
+    except ContractError:
         return
     views_agree(prover, schema, chance)
 

@@ -6,9 +6,10 @@ its own dialect; `modern` gives the form that is closed beside it.
 
 | dialect          | what changes on the way to 2020-12                                                            |
 |------------------|-----------------------------------------------------------------------------------------------|
-| 2019-09          | `items` as a list → `prefixItems`, `additionalItems` → `items`                                  |
-| draft-07, 06, 04 | the same; `dependencies` → `dependentRequired` and `dependentSchemas`; what stands beside `$ref`, |
-|                  | and keywords that the dialect does not know, are dropped, since it ignores them                   |
+| 2020-12          | `dependencies`, which validators still read → `dependentRequired` and `dependentSchemas`        |
+| 2019-09          | the same; `items` as a list → `prefixItems`, `additionalItems` → `items`                        |
+| draft-07, 06, 04 | the same; what stands beside `$ref`, and keywords that the dialect does not know, are dropped,    |
+|                  | since it ignores them                                                                           |
 | draft-04         | also flags beside `minimum` and `maximum` → exclusive bounds                                    |
 
 One difference has no newer form: draft-04 takes 2.0 for no integer. Such a spelling is refused by the contract itself.
@@ -65,7 +66,7 @@ def modern(schema: JsonObject) -> JsonObject:
     """The schema in its 2020-12 form. Raises `SchemaError`."""
     dialect = dialect_of(schema)
     _check_one_reading(schema)
-    if dialect == 2020:
+    if dialect == 2020 and not _has_dependencies(schema):
         return schema
     made = _modern(schema, dialect)
     assert isinstance(made, dict)
@@ -115,6 +116,17 @@ def _check_one_reading(schema: JsonObject) -> None:
         pending.extend((pointer + below, child) for below, child in subschemas(node))
 
 
+def _has_dependencies(schema: JsonObject) -> bool:
+    pending: list[JsonValue] = [schema]
+    while pending:
+        node = pending.pop()
+        if isinstance(node, dict):
+            if isinstance(node.get("dependencies"), dict):
+                return True
+            pending.extend(child for _, child in subschemas(node))
+    return False
+
+
 def _modern(node: JsonValue, dialect: int) -> JsonValue:
     if not isinstance(node, dict):
         return node
@@ -123,6 +135,9 @@ def _modern(node: JsonValue, dialect: int) -> JsonValue:
         if "$ref" in made:
             made = {name: made[name] for name in ("$ref", "$defs", "definitions", "$id") if name in made}
         _drop_unknown(made, dialect)
+    if dialect < 2020:
+        made.pop("prefixItems", None)
+        made.pop("$recursiveAnchor", None)  # without $recursiveRef it says nothing
     for keyword in MAPS:
         named = made.get(keyword)
         if isinstance(named, dict):
@@ -134,7 +149,8 @@ def _modern(node: JsonValue, dialect: int) -> JsonValue:
     for keyword in SINGLES:
         if isinstance(made.get(keyword), dict):
             made[keyword] = _modern(made[keyword], dialect)
-    _modern_items(made, dialect)
+    if dialect < 2020:
+        _modern_items(made, dialect)
     _modern_dependencies(made, dialect)
     return made
 
@@ -170,14 +186,16 @@ def _modern_items(made: JsonObject, dialect: int) -> None:
 
 def _modern_dependencies(made: JsonObject, dialect: int) -> None:
     dependencies = made.get("dependencies")
-    if dialect > 7 or not isinstance(dependencies, dict):
+    if not isinstance(dependencies, dict):
         return
     del made["dependencies"]
     required: JsonObject = {name: names for name, names in dependencies.items() if isinstance(names, list)}
     schemas: JsonObject = {
         name: _modern(child, dialect) for name, child in dependencies.items() if not isinstance(child, list)
     }
-    if required:
-        made["dependentRequired"] = required
-    if schemas:
-        made["dependentSchemas"] = schemas
+    for keyword, demands in (("dependentRequired", required), ("dependentSchemas", schemas)):
+        if demands and keyword in made:
+            beside = made.get("allOf")  # both forms are there, so both hold
+            made["allOf"] = [*(beside if isinstance(beside, list) else []), {keyword: demands}]
+        elif demands:
+            made[keyword] = demands
