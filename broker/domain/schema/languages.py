@@ -9,7 +9,8 @@
 | REPEAT   | an inner language, `low` to `high` times (None: without end)                               |
 | UNION    | any of at least two; COMMON: all of at least two; NOT: any string that is not in the inner |
 
-1. Equal expressions are one object, so comparing and hashing them is free.
+1. Equal expressions are one object, so comparing and hashing them is free. (Two threads that make the same one at the same
+   moment may get two: that costs steps, never a wrong answer.)
 2. Unions and intersections are flat, sorted and without repeats; what is obviously contained in a neighbour is gone, and
    counted repetitions of one thing are merged. This keeps the number of derivatives small, and finite.
 3. Constructors are exact: each gives the very language that it names.
@@ -21,7 +22,6 @@ from __future__ import annotations
 
 from enum import IntEnum
 from itertools import count
-from threading import Lock
 from typing import Final, TypeAlias
 from weakref import WeakValueDictionary
 
@@ -81,18 +81,16 @@ class Language:
 _Key: TypeAlias = "tuple[Form, CharSet, tuple[Language, ...], int, int | None]"
 _known: WeakValueDictionary[_Key, Language] = WeakValueDictionary()
 _serials: Final = count()
-_lock: Final = Lock()
 
 
 def _node(
     form: Form, *, chars: CharSet = NO_CHARACTER, parts: tuple[Language, ...] = (), low: int = 0, high: int | None = 0
 ) -> Language:
     key = (form, chars, parts, low, high)
-    with _lock:
-        found = _known.get(key)
-        if found is None:
-            found = _known[key] = Language(form, chars, parts, low, high, next(_serials))
-        return found
+    found = _known.get(key)
+    if found is None:
+        found = _known[key] = Language(form, chars, parts, low, high, next(_serials))
+    return found
 
 
 def _is_nullable(form: Form, parts: tuple[Language, ...], low: int) -> bool:
