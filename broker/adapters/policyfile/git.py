@@ -2,7 +2,8 @@
 
 1. `REF` is the commit that the name stands for now; `REF...` is where HEAD parted from it (`git merge-base`), so that what was
    published there since then does not look as if it had been taken away here.
-2. The folder at that commit is the one at the same path from the top of the repository. A folder that was not there: None.
+2. The folder at that commit is the one at the same path from the top of the repository. A folder that was not there: None; so is
+   one of a HEAD before its first commit.
 3. Only what policy is read from is taken: YAML and JSON. A link or a submodule is refused, since what it leads to is not in
    the tree; so is a tree that is too large.
 4. Objects are read as they are stored: no filters, no attributes, no replacements, nothing fetched.
@@ -41,6 +42,9 @@ class OldFolder:
 @contextmanager
 def old_folder(folder: Path, ref: str) -> Iterator[OldFolder]:
     """The folder at another commit, for as long as the context is open. Raises `ConfigurationError`."""
+    if ref == "HEAD" and _is_unborn(folder):
+        yield OldFolder("no commit yet", None)
+        return
     commit = _commit(folder, ref)
     prefix = _git(folder, "rev-parse", "--show-prefix").decode("utf-8", "surrogateescape").rstrip("\n").rstrip("/")
     tree = _found(folder, f"{commit}:{prefix}")
@@ -90,6 +94,12 @@ def _commit(folder: Path, ref: str) -> str:
         said = "no commit in common" if not bases else f"{len(bases)} commits at which they may have parted"
         raise ConfigurationError(f"{name} and HEAD have {said}; name the commit to compare with")
     return bases[0].decode()
+
+
+def _is_unborn(folder: Path) -> bool:
+    """Whether the repository has its first commit before it."""
+    on_branch = _git(folder, "symbolic-ref", "--quiet", "HEAD", refused=b"")
+    return bool(on_branch) and _found(folder, "HEAD^{commit}") is None
 
 
 def _found(folder: Path, name: str) -> str | None:
