@@ -296,6 +296,8 @@ class _Reader:
         after = self._text[self._at + 1 : self._at + 2]
         if not self._text.startswith("-", self._at) or after in ("]", ""):
             return first
+        if after == "-":
+            self._note_operator("-")
         self._at += 1
         last = self._class_character()
         if len(first) != 1 or len(last) != 1 or first[0][0] != first[0][1] or last[0][0] != last[0][1]:
@@ -316,6 +318,9 @@ class _Reader:
             )
         self._at += 1
         return self._single(ord(found))
+
+    def _note_operator(self, mark: str) -> None:
+        self.spelling = self.spelling or Unportable(self._at, f"`{mark}` in a class, which some read as an operator")
 
     def _eat(self, text: str) -> bool:
         if self._text.startswith(text, self._at):
