@@ -17,6 +17,7 @@ from typing import Final
 import click
 
 from broker.adapters.policyfile.folder import load_tree
+from broker.adapters.schemas.arithmetic import open_arithmetic
 from broker.app.arguments import CompiledArguments
 from broker.cli.policy_explain_output import as_json, as_text
 from broker.domain.canonical import JsonError, JsonObject, parse_json_object
@@ -65,8 +66,6 @@ def policy_explain(
     except (PolicyInvalidError, ConfigurationError) as error:
         click.echo(str(error), err=True)
         sys.exit(UNUSABLE)
-    from broker.adapters.schemas.arithmetic import open_arithmetic
-
     arithmetic = open_arithmetic(None)
     try:
         explainer = Explainer(tree, CompiledArguments(), arithmetic)

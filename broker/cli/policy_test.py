@@ -17,6 +17,7 @@ from typing import Final
 import click
 
 from broker.adapters.policyfile.folder import load_tree
+from broker.adapters.schemas.arithmetic import open_arithmetic
 from broker.app.arguments import CompiledArguments
 from broker.cli.policy_test_output import as_json, as_text
 from broker.domain.ids import ToolName
@@ -46,8 +47,6 @@ def policy_test(folder: Path, tool: str | None, form: str, mutations: bool, stri
     if tool is not None and tool not in tree.policy.tools and tool not in tree.cases:
         click.echo(f"there is no tool {tool}; tools here: {', '.join(tree.policy.tools)}", err=True)
         sys.exit(UNUSABLE)
-    from broker.adapters.schemas.arithmetic import open_arithmetic  # the other commands do without
-
     arithmetic = open_arithmetic(None) if mutations else None
     try:
         tester = PolicyTester(CompiledArguments(), arithmetic, questions=_MANY if verbose else _FEW)
