@@ -67,4 +67,4 @@ def test_a_page_that_is_not_there_says_which_are(client: TestClient) -> None:
     for name in ("nothing", "policy.schema.json", "..%2fconfig", "__init__"):
         answer = client.get(f"/docs/{name}")
         assert answer.status_code == 404
-    assert "errors, gate" in client.get("/docs/nothing").text
+    assert "errors, exception.invalid, gate" in client.get("/docs/nothing").text
