@@ -46,4 +46,10 @@ def at_name(nodes: Sequence[Term], name: str) -> list[Term]:
         if not listed and isinstance(node, dict) and "additionalProperties" in node:
             listed.append(node["additionalProperties"])
         found.extend((child, root) for child in listed)
+    if not found:  # then nothing evaluates the name
+        found.extend(
+            (node["unevaluatedProperties"], root)
+            for node, root in nodes
+            if isinstance(node, dict) and "unevaluatedProperties" in node
+        )
     return found
