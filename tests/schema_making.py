@@ -162,7 +162,7 @@ class SchemaMaker:
             if self._chance.random() < 0.3:
                 made[keyword] = self._chance.choice((-1, 0, 1, 2, 3, 1.5, 2.0))
         if self._chance.random() < 0.2:
-            made["multipleOf"] = self._chance.choice((1, 2, 3, 0.5))
+            made["multipleOf"] = self._chance.choice((1, 2, 3, 0.5, 0.1, 0.01))
 
     def _array(self, made: dict[str, Any], depth: int) -> None:
         chance = self._chance
