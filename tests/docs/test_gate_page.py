@@ -91,6 +91,13 @@ def write_policy(place: Place, digest: str) -> None:
     }
     file = {"tool": "notes.read", "audience": NOTES, "owners": ["tests"], "versions": {"1": version}}
     (place.folder / "policies/notes.read.yaml").write_text(json.dumps(file))
+    asked = {"version": "1", "task": "read", "issuer": "https://idp.example", "arguments": {"topic": "plans"}}
+    cases = [
+        {"name": "it reads", "request": {**asked, "client": "reporting-mcp"}, "permit": ["notes:read"]},
+        {"name": "an API does not", "request": {**asked, "client": "notes-api"}, "refuse": "client_not_permitted"},
+    ]
+    (place.folder / "policies/tests").mkdir(exist_ok=True)
+    (place.folder / "policies/tests/notes.read.yaml").write_text(json.dumps({"tool": "notes.read", "cases": cases}))
 
 
 @pytest.fixture(scope="module")
