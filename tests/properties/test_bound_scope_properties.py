@@ -89,7 +89,7 @@ def _granted(path: object) -> str | None:
     return next(iter(made)).removeprefix("files:read:")
 
 
-@settings(max_examples=1_500, deadline=None)
+@settings(max_examples=600, deadline=None)
 @given(_PATHS)
 @example("/srv/reports/..")
 @example("/srv/reports/%2e%2e/x")
@@ -127,7 +127,7 @@ _URLS = st.one_of(
 )
 
 
-@settings(max_examples=1_500, deadline=None)
+@settings(max_examples=600, deadline=None)
 @given(_URLS)
 @example("https://api.example/v1/%EF%BC%8E%EF%BC%8E/admin")
 @example("https://api.example/v1/..%3B/admin")
@@ -145,7 +145,7 @@ def test_a_url_below_a_root_leads_there_for_every_reader(value):
             assert place == "/v1" or place.startswith("/v1/"), (value, text, place)
 
 
-@settings(max_examples=1_000, deadline=None)
+@settings(max_examples=400, deadline=None)
 @given(
     st.sampled_from(["path", "url", "host"]),
     st.one_of(_PATHS, _URLS, st.lists(_PIECES, max_size=4).map("".join), st.text(max_size=20)),

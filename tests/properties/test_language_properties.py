@@ -71,7 +71,7 @@ def _validator(pattern: str):
         return None
 
 
-_BUSY = settings(max_examples=600, deadline=None, suppress_health_check=[HealthCheck.filter_too_much])
+_BUSY = settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.filter_too_much])
 
 
 @_BUSY

@@ -115,7 +115,7 @@ def _reaches(value: object, steps: list[str]) -> bool:
     return isinstance(value, dict) and steps[0] in value and _reaches(value[steps[0]], steps[1:])
 
 
-@settings(max_examples=800, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much])
+@settings(max_examples=350, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much])
 @given(_ROOTS, st.sampled_from(["/x", "/x/x", "/x/y"]), st.lists(_VALUES, min_size=8, max_size=16))
 def test_a_projection_holds_what_stands_there(schema, pointer, values):
     root = {"type": "object", "allOf": [schema], "$defs": _DEFINITIONS}

@@ -48,7 +48,7 @@ _DEFINITIONS = {
 }
 
 
-@settings(max_examples=1_000, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=400, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(_SCHEMAS, st.lists(st.text(alphabet="ab/.1", max_size=4), max_size=6))
 def test_the_bounds_hold_what_the_validator_accepts(schema, strings):
     root = {"allOf": [schema], "$defs": _DEFINITIONS}
@@ -65,7 +65,7 @@ def test_the_bounds_hold_what_the_validator_accepts(schema, strings):
             assert matches(loose.upper, string) == accepted, (schema, string)
 
 
-@settings(max_examples=600, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=250, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(_SCHEMAS, st.lists(st.integers(-20, 20), min_size=5, max_size=8))
 def test_an_integer_is_its_spelling(schema, numbers):
     root = {"allOf": [schema], "$defs": _DEFINITIONS}
@@ -78,7 +78,7 @@ def test_an_integer_is_its_spelling(schema, numbers):
             assert not matches(bounds.lower, json.dumps(number)), (schema, number)
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=250, deadline=None)
 @given(st.none() | st.integers(-3_000, 3_000), st.none() | st.integers(-3_000, 3_000), st.integers(-30_000, 30_000))
 def test_a_range_holds_the_spellings_of_its_integers(low, high, number):
     language = integers(low, high)

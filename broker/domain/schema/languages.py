@@ -1,140 +1,19 @@
-"""Regular languages over Unicode text, as expressions in a normal form.
+"""Regular languages over Unicode text, made so that equal ones mostly are one expression (`expressions`).
 
-| form     | is                                                                                        |
-|----------|-------------------------------------------------------------------------------------------|
-| NOTHING  | no string                                                                                 |
-| EMPTY    | the empty string                                                                          |
-| CHARS    | one character of a set                                                                    |
-| CONCAT   | a head, then a tail; nested to the right only                                             |
-| REPEAT   | an inner language, `low` to `high` times (None: without end)                               |
-| UNION    | any of at least two; COMMON: all of at least two; NOT: any string that is not in the inner |
-
-1. Equal expressions are one object, so comparing and hashing them is free. (Two threads that make the same one at the same
-   moment may get two: that costs steps, never a wrong answer.)
-2. Unions and intersections are flat, sorted and without repeats; what is obviously contained in a neighbour is gone, and
+1. Unions and intersections are flat, sorted and without repeats; what is obviously contained in a neighbour is gone, and
    counted repetitions of one thing are merged. This keeps the number of derivatives small, and finite.
-3. Constructors are exact: each gives the very language that it names.
-
-Expressions are never changed once they are made.
+2. Constructors are exact: each gives the very language that it names.
 """
 
 from __future__ import annotations
 
-from enum import IntEnum
-from itertools import count
-from typing import Final, TypeAlias
-from weakref import WeakValueDictionary
+from broker.domain.schema.charsets import ANY_CHARACTER, CharSet, characters, is_within, joined, shared
+from broker.domain.schema.expressions import ALL, ANY_ONE, EMPTY, NOTHING, Form, Language, expression
 
-from broker.domain.schema.charsets import (
-    ANY_CHARACTER,
-    NO_CHARACTER,
-    CharSet,
-    characters,
-    is_within,
-    joined,
-    shared,
-)
-
-
-class Form(IntEnum):
-    """The forms of the table above."""
-
-    NOTHING = 0
-    EMPTY = 1
-    CHARS = 2
-    CONCAT = 3
-    REPEAT = 4
-    UNION = 5
-    COMMON = 6
-    NOT = 7
-
-
-class Language:
-    """A set of strings.
-
-    shortest, longest: bounds of the lengths of its strings; not always the tightest. longest None: no bound is known.
-    depth:             how far expressions nest, a chain of concatenations counted once.
-    """
-
-    __slots__ = (
-        "__weakref__", "chars", "depth", "form", "high", "longest", "low", "nullable", "parts", "serial", "shortest",
-    )  # fmt: skip
-
-    def __init__(
-        self, form: Form, chars: CharSet, parts: tuple[Language, ...], low: int, high: int | None, serial: int
-    ) -> None:
-        self.form = form
-        self.chars = chars
-        self.parts = parts
-        self.low = low
-        self.high = high
-        self.serial = serial
-        self.nullable = _is_nullable(form, parts, low)
-        self.shortest, self.longest = _lengths(form, parts, low, high)
-        inner = max((part.depth for part in parts), default=0)
-        self.depth: int = max(parts[0].depth + 1, parts[1].depth) if form is Form.CONCAT else inner + 1
-
-    def __repr__(self) -> str:
-        return f"<language {self.form.name.lower()} {self.serial}>"
-
-
-_Key: TypeAlias = "tuple[Form, CharSet, tuple[Language, ...], int, int | None]"
-_known: WeakValueDictionary[_Key, Language] = WeakValueDictionary()
-_serials: Final = count()
-
-
-def _node(
-    form: Form, *, chars: CharSet = NO_CHARACTER, parts: tuple[Language, ...] = (), low: int = 0, high: int | None = 0
-) -> Language:
-    key = (form, chars, parts, low, high)
-    found = _known.get(key)
-    if found is None:
-        found = _known[key] = Language(form, chars, parts, low, high, next(_serials))
-    return found
-
-
-def _is_nullable(form: Form, parts: tuple[Language, ...], low: int) -> bool:
-    match form:
-        case Form.EMPTY:
-            return True
-        case Form.CONCAT | Form.COMMON:
-            return all(part.nullable for part in parts)
-        case Form.UNION:
-            return any(part.nullable for part in parts)
-        case Form.NOT:
-            return not parts[0].nullable
-        case Form.REPEAT:
-            return low == 0 or parts[0].nullable
-        case _:
-            return False
-
-
-def _lengths(form: Form, parts: tuple[Language, ...], low: int, high: int | None) -> tuple[int, int | None]:
-    longest = [part.longest for part in parts]
-    known = [length for length in longest if length is not None]
-    all_known = len(known) == len(longest)
-    match form:
-        case Form.CHARS:
-            return 1, 1
-        case Form.CONCAT:
-            return sum(part.shortest for part in parts), sum(known) if all_known else None
-        case Form.REPEAT:
-            most = known[0] * high if known and high is not None else None
-            return parts[0].shortest * low, most
-        case Form.UNION:
-            return min(part.shortest for part in parts), max(known) if all_known else None
-        case Form.COMMON:
-            return max(part.shortest for part in parts), min(known) if known else None
-        case Form.NOT:
-            return 0, None
-        case _:
-            return 0, 0
-
-
-NOTHING: Final = _node(Form.NOTHING)
-EMPTY: Final = _node(Form.EMPTY)
-_ANY_ONE: Final = _node(Form.CHARS, chars=ANY_CHARACTER)
-ALL: Final = _node(Form.REPEAT, parts=(_ANY_ONE,), low=0, high=None)
+__all__ = [
+    "ALL", "EMPTY", "NOTHING", "Form", "Language", "any_text", "as_run", "complement", "concatenation", "intersection",
+    "nothing", "of_length", "one_of", "repetition", "text", "union",
+]  # fmt: skip
 
 
 def nothing() -> Language:
@@ -149,7 +28,7 @@ def any_text() -> Language:
 
 def one_of(chars: CharSet) -> Language:
     """One character of a set."""
-    return _node(Form.CHARS, chars=chars) if chars else NOTHING
+    return expression(Form.CHARS, chars=chars) if chars else NOTHING
 
 
 def text(value: str) -> Language:
@@ -162,7 +41,7 @@ def text(value: str) -> Language:
 
 def of_length(low: int, high: int | None) -> Language:
     """The strings of `low` to `high` characters (code points)."""
-    return NOTHING if high is not None and high < low else repetition(_ANY_ONE, max(low, 0), high)
+    return NOTHING if high is not None and high < low else repetition(ANY_ONE, max(low, 0), high)
 
 
 def concatenation(*parts: Language) -> Language:
@@ -200,7 +79,7 @@ def _prepended(head: Language, tail: Language) -> Language:
         most = None if one[2] is None or two[2] is None else one[2] + two[2]
         merged = repetition(one[0], one[1] + two[1], most)
         return _prepended(merged, tail.parts[1]) if tail.form is Form.CONCAT else merged
-    return _node(Form.CONCAT, parts=(head, tail))
+    return expression(Form.CONCAT, parts=(head, tail))
 
 
 def _counted(language: Language) -> tuple[Language, int, int | None]:
@@ -232,7 +111,7 @@ def repetition(inner: Language, low: int, high: int | None) -> Language:
             return repetition(inner.parts[0], 0, None if last is None or high is None else last * high)
     if (low, high) == (1, 1):
         return inner
-    return _node(Form.REPEAT, parts=(inner,), low=low, high=high)
+    return expression(Form.REPEAT, parts=(inner,), low=low, high=high)
 
 
 def complement(language: Language) -> Language:
@@ -246,7 +125,7 @@ def complement(language: Language) -> Language:
         _, low, high = lengths
         longer = NOTHING if high is None else of_length(high + 1, None)
         return union(of_length(0, low - 1) if low else NOTHING, longer)
-    return _node(Form.NOT, parts=(language,))
+    return expression(Form.NOT, parts=(language,))
 
 
 def union(*parts: Language) -> Language:
@@ -267,7 +146,7 @@ def union(*parts: Language) -> Language:
         return NOTHING
     if len(found) == 1:
         return found.pop()
-    return _node(Form.UNION, parts=tuple(sorted(found, key=_serial)))
+    return expression(Form.UNION, parts=tuple(sorted(found, key=_serial)))
 
 
 def _serial(language: Language) -> int:
@@ -351,7 +230,7 @@ def intersection(*parts: Language) -> Language:
         return ALL
     if len(found) == 1:
         return found.pop()
-    made = _node(Form.COMMON, parts=tuple(sorted(found, key=_serial)))
+    made = expression(Form.COMMON, parts=tuple(sorted(found, key=_serial)))
     return NOTHING if made.longest is not None and made.shortest > made.longest else made
 
 

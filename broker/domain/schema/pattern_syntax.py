@@ -17,10 +17,21 @@ is no pattern at all, and what is too long or nested too deep to work with.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
-from typing import Final, TypeAlias
+from typing import Final
 
 from broker.domain.schema.charsets import LAST, CharSet, char_set, inverted, joined
+from broker.domain.schema.pattern_tree import (
+    Ahead,
+    Chars,
+    Choice,
+    End,
+    Node,
+    Pattern,
+    Repeat,
+    Sequence,
+    Start,
+    Unportable,
+)
 
 MAX_CHARACTERS: Final = 5_000
 _MAX_NESTING: Final = 40
@@ -42,79 +53,6 @@ SPACE: Final = char_set(
 )  # fmt: skip
 DOT: Final = inverted(char_set([(10, 10), (13, 13), (0x2028, 0x2029)]))
 _CLASSES: Final = {"d": DIGIT, "w": WORD, "s": SPACE, "D": inverted(DIGIT), "W": inverted(WORD), "S": inverted(SPACE)}
-
-
-@dataclass(frozen=True, slots=True)
-class Unportable:
-    """Why a pattern is not read, or not read the same everywhere. position: 0-based, in characters."""
-
-    position: int
-    why: str
-    keyword: str = "pattern"
-
-    def __str__(self) -> str:
-        return f"{self.why}, at character {self.position + 1}"
-
-
-@dataclass(frozen=True, slots=True)
-class Chars:
-    """One character of a set."""
-
-    chars: CharSet
-
-
-@dataclass(frozen=True, slots=True)
-class Start:
-    """The start of the string."""
-
-
-@dataclass(frozen=True, slots=True)
-class End:
-    """The end of the string."""
-
-
-@dataclass(frozen=True, slots=True)
-class Ahead:
-    """What follows matches the body, or does not where it is refused."""
-
-    refused: bool
-    body: Node
-
-
-@dataclass(frozen=True, slots=True)
-class Sequence:
-    """One after the other."""
-
-    items: tuple[Node, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Choice:
-    """Any of them."""
-
-    branches: tuple[Node, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Repeat:
-    """Low to high times; None is without end."""
-
-    item: Node
-    low: int
-    high: int | None
-
-
-Node: TypeAlias = Chars | Start | End | Ahead | Sequence | Choice | Repeat
-
-
-@dataclass(frozen=True, slots=True)
-class Pattern:
-    """A pattern as a tree. classes, ahead: the first place where validators may read it differently."""
-
-    root: Node
-    classes: Unportable | None
-    ahead: Unportable | None
-    spelling: Unportable | None
 
 
 def read_pattern(pattern: str) -> Pattern | Unportable:

@@ -30,18 +30,8 @@ from broker.domain.schema.languages import (
     repetition,
     union,
 )
-from broker.domain.schema.pattern_syntax import (
-    Ahead,
-    Chars,
-    Choice,
-    End,
-    Node,
-    Repeat,
-    Sequence,
-    Start,
-    Unportable,
-    read_pattern,
-)
+from broker.domain.schema.pattern_syntax import read_pattern
+from broker.domain.schema.pattern_tree import Ahead, Chars, Choice, End, Node, Repeat, Sequence, Start, Unportable
 
 __all__ = ["Unportable", "is_portable", "parse_pattern"]
 

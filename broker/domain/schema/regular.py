@@ -1,6 +1,6 @@
 """Questions about regular languages: does a string belong, is there one at all, does one language hold another?
 
-1. *Belongs* follows the string through the expression; the work is polynomial, and there is no other bound.
+1. *Belongs* is in `matching`.
 2. *Is there one* walks the derivatives (Brzozowski): what may still follow after a character is a language again, and
    there are finitely many. A walk that meets one that takes the empty string has a witness; one that has met them all,
    a proof that there is none (`languages`).
@@ -32,6 +32,7 @@ from broker.domain.schema.languages import (
     text,
     union,
 )
+from broker.domain.schema.matching import matches
 
 __all__ = [
     "STEPS", "CharSet", "Language", "any_text", "as_run", "char_set", "characters", "complement", "concatenation", "difference",
@@ -95,11 +96,6 @@ def _letters(language: Language) -> CharSet:
                 seen.add(below)
                 pending.append(below)
     return joined(found)
-
-
-def matches(language: Language, value: str) -> bool:
-    """Whether a string belongs to the language."""
-    return bool(_Positions(value).after(language, 1) >> len(value) & 1)
 
 
 def _unknown(why: str) -> Unknown:
@@ -271,77 +267,3 @@ def _spelt(state: Language, came_by: dict[Language, tuple[Language, int] | None]
         found.append(chr(code))
         step = came_by[state]
     return "".join(reversed(found))
-
-
-class _Positions:
-    """One string. Sets of positions in it are bits of a number: bit n is set where n characters are behind."""
-
-    def __init__(self, value: str) -> None:
-        self._codes = [ord(character) for character in value]
-        self._all = (1 << (len(value) + 1)) - 1
-        self._where: dict[CharSet, int] = {}
-
-    def after(self, language: Language, starts: int) -> int:
-        """Where a string of the language may end that begins at one of the starts."""
-        while language.form is Form.CONCAT:
-            starts = self.after(language.parts[0], starts)
-            if not starts:
-                return 0
-            language = language.parts[1]
-        match language.form:
-            case Form.NOTHING:
-                return 0
-            case Form.EMPTY:
-                return starts
-            case Form.CHARS:
-                return (starts & self._at(language.chars)) << 1
-            case Form.UNION:
-                found = 0
-                for part in language.parts:
-                    found |= self.after(part, starts)
-                return found
-            case Form.REPEAT:
-                return self._after_repeat(language, starts)
-            case _:
-                return self._after_each(language, starts)
-
-    def _at(self, chars: CharSet) -> int:
-        known = self._where.get(chars)
-        if known is None:
-            known = sum(1 << index for index, code in enumerate(self._codes) if has(chars, code))
-            self._where[chars] = known
-        return known
-
-    def _after_repeat(self, language: Language, starts: int) -> int:
-        inner, high = language.parts[0], language.high
-        low = 0 if inner.nullable else language.low
-        found, here, times = 0, starts, 0
-        while here:
-            before = found
-            if times >= low:
-                found |= here
-                if times > low and found == before and inner.nullable:
-                    return found
-            if times == high:
-                return found
-            if high is None and times > low and found == before:
-                return found  # without an upper bound, what was reached before leads nowhere new
-            here = self.after(inner, here)
-            times += 1
-        return found
-
-    def _after_each(self, language: Language, starts: int) -> int:
-        """Intersections and complements speak about one start at a time."""
-        found, start = 0, 1
-        while start <= starts:
-            if starts & start:
-                ends = [self.after(part, start) for part in language.parts]
-                if language.form is Form.NOT:
-                    found |= self._all & ~(start - 1) & ~ends[0]
-                else:
-                    shared = ends[0]
-                    for more in ends[1:]:
-                        shared &= more
-                    found |= shared
-            start <<= 1
-        return found
