@@ -133,6 +133,19 @@ def test_every_rule_that_a_test_shows_is_missed_when_it_is_gone(folder):
     assert "the scope files:read:{/path} is just files:read" not in unnoticed
 
 
+def test_a_change_that_the_cases_notice_is_no_survivor_of_either_sort(folder):
+    survived = {one.mutant.words for one in folder.run(mutations=True).survivors}
+    noticed = {
+        "no input needs db:write",
+        "every input needs db:write",
+        "no input needs db:read",
+        "report is open to nobody",
+        "migrate does not grant db:write",
+        "the scope k8s:exec:{/namespace}:{/pod} is just k8s:exec:{/namespace}",
+    }
+    assert survived & noticed == set()
+
+
 def test_an_unnoticed_change_comes_with_the_case_that_would_notice_it(folder):
     folder.cases(f"  - name: an analyst reads\n{ASKED}    permit: [db:read]\n")
     found = {one.mutant.words: spell_case(one.telling) for one in folder.run(mutations=True).told}
