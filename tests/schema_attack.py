@@ -55,13 +55,26 @@ def validator(schema: dict[str, Any]) -> Any:
     return jsonschema_rs.Draft202012Validator(schema, offline=True, validate_formats=False).is_valid
 
 
+def validators(tally: Tally, kind: str, schemas: list[dict[str, Any]], answers: tuple[Answer, ...]) -> list[Any]:
+    """The validators; none where a schema is no schema, about which nothing may be claimed but that a text is itself."""
+    try:
+        return [validator(schema) for schema in schemas]
+    except (ValueError, jsonschema_rs.ValidationError, jsonschema_rs.ReferencingError):
+        if not all(isinstance(answer, Unknown) or answer == No("same text") for answer in answers):
+            tally.accuse(kind, "a claim about what is no schema", None, schemas)
+        return []
+
+
 def attack_relation(
     arithmetic: SchemaArithmetic, tally: Tally, kind: str, old: dict[str, Any], new: dict[str, Any], samples: list[Any]
 ) -> None:
     """Ask for the relation, and confirm and attack what is claimed."""
     tally.questions[kind] += 1
     related = arithmetic.relate(old, new)
-    in_old, in_new = validator(old), validator(new)
+    sides = validators(tally, kind, [old, new], (related.lost, related.gained))
+    if not sides:
+        return
+    in_old, in_new = sides
     for what, answer, one, other in (
         ("lost", related.lost, in_old, in_new),
         ("gained", related.gained, in_new, in_old),
@@ -90,12 +103,16 @@ def attack_common(
     """Ask for a common value, and confirm and attack what is claimed."""
     tally.questions[kind] += 1
     answer = arithmetic.common(schemas)
-    accepting = [validator(schema) for schema in schemas]
+    accepting = validators(tally, kind, schemas, (answer,))
+    if not accepting:
+        return
     tally.claim(kind, answer)
     match answer:
         case Yes(witness):
             if not all(accepts(witness) for accepts in accepting):
                 tally.accuse(kind, "common: its witness is not accepted by all", witness, schemas)
+            tally.differences += 1
+            tally.met += any(all(accepts(value) for accepts in accepting) for value in samples)
         case No(by):
             tally.checks += len(samples)
             for value in samples:
