@@ -87,7 +87,7 @@ def _finding(finding: Finding, folder: str, style: Style) -> Iterator[str]:
         if finding.shows:
             yield f"    {shown(finding.shows)}"
     yield f"  why:  {shown(finding.why)}"
-    for place, words in finding.related:
+    for place, words in dict.fromkeys(finding.related):
         yield f"  see:  {_at(place, folder)}: {shown(words)}"
     yield f"  mend: {shown(finding.mend)}"
     if finding.severity is not Severity.NOTICE:
