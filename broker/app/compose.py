@@ -22,7 +22,6 @@ from broker.domain.errors import BrokerError
 from broker.http.context import UseCases
 from broker.services.administrators import Administrators
 from broker.services.calls import Calls
-from broker.services.checking import PolicyChecker
 from broker.services.clients import Clients
 from broker.services.credentials import Credentials
 from broker.services.decision import Decision
@@ -82,7 +81,7 @@ def compose(settings: Settings, store_url: str, trouble: Callable[[BrokerError],
     arithmetic = open_arithmetic(settings.data / "schemas")
     policies = Policies(
         source=policy,
-        checker=PolicyChecker(arithmetic),
+        arithmetic=arithmetic,
         store=store,
         cache=cache,
         recorder=recorder,

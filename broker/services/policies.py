@@ -30,16 +30,19 @@ from broker.domain.policy.report_wire import report_json
 from broker.domain.policy.tree import PolicyTree
 from broker.domain.revocation.scopes import RevocationScope
 from broker.ports.policy import PolicySource
+from broker.ports.schemas import SchemaArithmetic
 from broker.ports.store import Applied, VersionChange, VersionStore
 from broker.ports.system import Clock, Entropy
 from broker.services.aside import Aside
 from broker.services.checking import PolicyChecker, report
 from broker.services.incarnation import spell_intent
 from broker.services.lifecycle_cache import LifecycleCache
+from broker.services.patience import Patience
 from broker.services.published_policy import Published, out_of_service, published_policy, standing_of
 from broker.services.recorder import Recorder
 
 LOOKS: Final = 8
+PATIENCE_SECONDS: Final = 60.0
 MAX_NARROWED_BYTES: Final = 32_768
 """How much of version records one step puts in place: its audit record must hold them."""
 
@@ -61,7 +64,7 @@ class Policies:
         self,
         *,
         source: PolicySource,
-        checker: PolicyChecker,
+        arithmetic: SchemaArithmetic,
         store: VersionStore,
         cache: LifecycleCache,
         recorder: Recorder,
@@ -69,7 +72,7 @@ class Policies:
         entropy: Entropy,
     ) -> None:
         self._source = source
-        self._checker = checker
+        self._arithmetic = arithmetic
         self._store = store
         self._cache = cache
         self._recorder = recorder
@@ -148,7 +151,7 @@ class Policies:
 
     def _judge(self, tree: PolicyTree, in_force: PolicyTree | None, view: LifecycleView) -> Report:
         published = published_policy(view, tree, in_force)
-        checked = self._checker.check(tree, base=published.tree, today=self._today())
+        checked = self._checker().check(tree, base=published.tree, today=self._today())
         tolerated = _tolerated(tree, in_force, view)
         findings = judge(checked.findings, tree, published=view.versions, unread=published.unread, tolerated=tolerated)
         return replace(checked, findings=(*findings, *_unread_steps(tree, published, view)))
@@ -160,11 +163,15 @@ class Policies:
         if before is not None and published.version(version.tool, before) is None:
             return Report((follows_unread(tree, version.tool, version.version, before),))
         old = published.version(version.tool, before)
-        found = self._checker.check_version(tree, version, old=old, old_tree=published.tree)
+        found = self._checker().check_version(tree, version, old=old, old_tree=published.tree)
         judged = report(list(found), tree, today=self._today())
         mine = tuple(one for one in judged.findings if (one.tool, one.version) == (version.tool, version.version))
         uses = tuple(use for use in judged.exceptions if (use.tool, use.version) == (version.tool, version.version))
         return replace(judged, findings=mine, exceptions=uses)
+
+    def _checker(self) -> PolicyChecker:
+        """One for each judgement: what could not be decided in time is asked again the next time."""
+        return PolicyChecker(Patience(self._arithmetic, seconds=PATIENCE_SECONDS))
 
     def _today(self) -> str:
         return self._clock.timestamp()[:10]
