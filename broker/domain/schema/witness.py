@@ -112,13 +112,9 @@ class _Search:
     def _bases(self, places: Sequence[Sequence[Term]], depth: int) -> list[JsonValue]:
         """Built values: for all schemas together, and for each."""
         limit = _BASES[min(depth, len(_BASES) - 1)]
-        found: list[JsonValue] = []
         together = [term for terms in places for term in terms]
-        for terms in [together, *places]:
-            for value in self._builder.drawn(terms, depth).between(0, limit):
-                if not any(_spelt(value) == _spelt(known) for known in found):
-                    found.append(value)
-        return found
+        drawn = (value for terms in [together, *places] for value in self._builder.drawn(terms, depth).between(0, limit))
+        return list(_distinct(drawn))
 
     def _pool(self, places: Sequence[Sequence[Term]], depth: int) -> Drawn:
         return Drawn(_distinct(self.values(places, depth)), _POOL[min(depth, len(_POOL) - 1)])
@@ -288,5 +284,4 @@ def _distinct(values: Iterator[JsonValue]) -> Iterator[JsonValue]:
             yield value
 
 
-def _spelt(value: JsonValue) -> str:
-    return json.dumps(value, sort_keys=True)
+_spelt: Final = json.JSONEncoder(sort_keys=True).encode  # made once: it is asked for every suggestion
