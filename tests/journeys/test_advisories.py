@@ -82,9 +82,7 @@ LABEL = {"type": "string", "pattern": "^[a-z0-9]([a-z0-9-]*[a-z0-9])?$", "maxLen
 
 def shared_cases() -> list[object]:
     if not FIXTURES.is_file():
-        return [
-            pytest.param(None, id="shared", marks=[pytest.mark.shared, pytest.mark.skip(reason="no ../shared/data")])
-        ]
+        return [pytest.param(None, id="shared", marks=pytest.mark.shared)]
     made: list[object] = []
     for fixture in json.loads(FIXTURES.read_text()):
         known = SHARED.get(fixture["id"])
@@ -179,7 +177,11 @@ def explain(findings: tuple[Finding, ...]) -> list[str]:
 
 
 @pytest.mark.parametrize("case", [*OWN, *shared_cases()])
-def test_an_advisory_is_flagged_and_mended_by_both_sides_together(tmp_path: Path, case: Case, arithmetic) -> None:
+def test_an_advisory_is_flagged_and_mended_by_both_sides_together(
+    tmp_path: Path, case: Case | None, arithmetic
+) -> None:
+    if case is None:
+        pytest.skip("shared/data is not here, and the public advisories with it")
     vulnerable = Version(case.vulnerable, {case.wide: None}, {}, case.permitted)
     both = Version(case.fixed, {case.bound: None}, {}, case.permitted)
     if case.kind == "command":
