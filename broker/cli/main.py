@@ -17,6 +17,7 @@ UNUSABLE: Final = 3
 AWAY: Final = 4
 
 COMMANDS: Final = {
+    "docs": ("broker.cli.docs", "docs"),
     "keygen": ("broker.cli.keys", "keygen"),
     "policy": ("broker.cli.policy", "policy_group"),
     "secret": ("broker.cli.keys", "secret"),

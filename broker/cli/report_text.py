@@ -8,7 +8,7 @@
       why:  one sentence
       see:  policies/contracts/db.query/4.json:8:7: another place that explains it
       mend: one sentence
-      page: the rule's page
+      page: the command that prints the page of the rule
 
 1. What stops the policy comes first, then what does not: notices, and what an exception covers.
 2. Every exception there is is listed, with who approved it and until when.
@@ -22,7 +22,7 @@ from typing import Final
 
 import click
 
-from broker.cli.shown import caret, page_of, shown, shown_json, shown_source, wrapped
+from broker.cli.shown import caret, shown, shown_json, shown_source, wrapped
 from broker.domain.policy.findings import ExceptionUse, Finding, Place, Report, Severity
 from broker.domain.policy.located import Problem
 
@@ -91,7 +91,7 @@ def _finding(finding: Finding, folder: str, style: Style) -> Iterator[str]:
         yield f"  see:  {_at(place, folder)}: {shown(words)}"
     yield f"  mend: {shown(finding.mend)}"
     if finding.severity is not Severity.NOTICE:
-        yield f"  page: {page_of(finding.rule)}"
+        yield f"  page: broker docs {finding.rule}"
 
 
 def _source(place: Place) -> Iterator[str]:

@@ -74,14 +74,14 @@ policies/db.query.yaml:12:5: lockstep.scope-kept: no input of 4 needs the scope 
   see:  policies/contracts/db.query/4.json:8:7: `mode` lost write
   see:  db.query.yaml:9:7 (base): it was here
   mend: cut it with the inputs
-  page: https://mayfly.example/docs/lockstep.scope-kept
+  page: broker docs lockstep.scope-kept
 
 policies/db.query.yaml:12:5: relation.undecided: cannot decide: whether inputs are lost
    12 |     "db:write": {needed_when: true}
       |     ^
   why:  only a forged call can use it now
   mend: cut it with the inputs
-  page: https://mayfly.example/docs/relation.undecided
+  page: broker docs relation.undecided
 
 db.query.yaml:9:7 (base): lockstep.alone: notice: inputs are lost
     9 |       "db:write":
