@@ -17,6 +17,7 @@ from broker.domain.scopes import spell_scopes
 from broker.services.policy_test import Survivor, TestRun
 
 _PROPOSED: Final = 5
+_MISSED: Final = 20
 _PLURALS: Final = {
     "version": "versions",
     "task": "tasks",
@@ -35,7 +36,7 @@ def as_text(run: TestRun, tree: PolicyTree, *, verbose: bool) -> str:
             lines += [*_case(result, tree), ""]
         elif verbose:
             lines.append(f"{tree.at(result.case.node)}: ok: {result.case.name}")
-    lines += [*_summary(run), *_reach(run)]
+    lines += [*_summary(run), *_reach(run, verbose=verbose)]
     if run.mutants:
         lines += _mutants(run, tree, verbose=verbose)
     return "\n".join(lines)
@@ -83,7 +84,7 @@ def _summary(run: TestRun) -> Iterator[str]:
         yield f"{tool} has no case at all: write tests/{tool}.yaml"
 
 
-def _reach(run: TestRun) -> Iterator[str]:
+def _reach(run: TestRun, *, verbose: bool) -> Iterator[str]:
     counted = shares(one.goal for one in run.reach)
     if counted:
         said = [f"{_PLURALS[kind]} {reached}/{there}" for kind, (reached, there) in counted.items()]
@@ -91,7 +92,10 @@ def _reach(run: TestRun) -> Iterator[str]:
     missed = [one for one in run.reach if not one.goal.reached]
     if missed:
         yield "no case shows:"
-    for one in missed:
+    for index, one in enumerate(missed):
+        if index == _MISSED and not verbose:
+            yield f"  … and {len(missed) - _MISSED} more: --verbose names them"
+            return
         words = one.goal.words
         yield f"  {one.place}: {words}" + ("" if one.goal.kind == "version" else f", in version {one.version}")
 

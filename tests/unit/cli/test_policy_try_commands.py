@@ -87,6 +87,15 @@ def test_strict_fails_where_a_change_goes_unnoticed(folder):
     assert "report is open to everybody" in result.output
 
 
+def test_a_long_list_of_what_no_case_shows_is_cut_short_unless_it_is_asked_for(folder):
+    folder.cases(PERMIT)
+    said = run("test", folder.path, "--no-mutations").output
+    assert "more: --verbose names them" in said
+    assert len(said.split("\n")) < 40
+    assert "somebody whom fraud keeps out" not in said
+    assert "somebody whom fraud keeps out" in run("test", folder.path, "--no-mutations", "--verbose").output
+
+
 def test_what_is_proposed_can_be_pasted(folder):
     folder.cases(PERMIT)
     said = run("test", folder.path, "--tool", "db.query", "--verbose").output
