@@ -14,10 +14,10 @@ themselves are compared by induction over the value.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Final, TypeAlias
 
-from broker.domain.canonical import JsonObject, JsonValue
+from broker.domain.canonical import JsonObject
 from broker.domain.schema.closure import resolve
 from broker.domain.schema.demands import (
     Place,
@@ -38,6 +38,7 @@ from broker.domain.schema.demands import (
     values_within,
 )
 from broker.domain.schema.dialect import SchemaError
+from broker.domain.schema.member_names import Names
 
 _MAX_STEPS: Final = 5_000
 _MAX_LEVEL: Final = 32
@@ -53,8 +54,6 @@ _KIND: Final = {
     "dependentSchemas": "object", "unevaluatedProperties": "object",
 }  # fmt: skip
 _ANY_NAME: Final[JsonObject] = {"type": "string"}
-_IN_PLACE: Final = ("allOf", "anyOf", "oneOf")
-_CONDITIONAL: Final = ("if", "then", "else", "not")
 _GROUPS: Final = (("if", "then", "else"), ("contains", "minContains", "maxContains"))
 
 Claim: TypeAlias = "tuple[frozenset[tuple[int, int]], tuple[int, int]]"
@@ -78,6 +77,7 @@ class _Proof:
 
     def __init__(self, documents: tuple[JsonObject, JsonObject]) -> None:
         self._documents = documents
+        self._names = Names(documents)
         self._open: dict[Claim, int] = {}
         self._steps = _MAX_STEPS
 
@@ -189,7 +189,8 @@ class _Proof:
                 return isinstance(value, list) and set(map(str, value)) <= required_in(parts)
             case "properties":
                 return isinstance(value, dict) and all(
-                    self.within(self._at_name(parts, name), (number, child), level + 1) for name, child in value.items()
+                    self.within(self._names.at(parts, name), (number, child), level + 1)
+                    for name, child in value.items()
                 )
             case "additionalProperties" | "unevaluatedProperties":
                 return self._others_are_within(parts, number, schema, keyword, level)
@@ -244,23 +245,6 @@ class _Proof:
                     return True
         return False
 
-    def _at_name(self, parts: Term, name: str) -> Term:
-        """What applies to the member of this name."""
-        found: list[Place] = []
-        for number, part in parts:
-            if not isinstance(part, dict):
-                continue
-            properties = properties_of(part)
-            if name in properties:
-                found.append((number, properties[name]))
-            elif "additionalProperties" in part and not part.get("patternProperties"):
-                found.append((number, part["additionalProperties"]))
-            if part.get("unevaluatedProperties") is False:
-                known = self._names(number, part)
-                if known is not None and name not in known:
-                    found.append((number, False))
-        return tuple(found)
-
     def _others_are_within(self, parts: Term, number: int, schema: JsonObject, keyword: str, level: int) -> bool:
         """Members whose names the schema does not list itself; that others of its keywords list more of them is left out."""
         place = (number, schema[keyword])
@@ -269,28 +253,11 @@ class _Proof:
         else:
             listed = self._surely_listed(number, schema)
         mentioned = {name for _, part in parts for name in properties_of(part)}
-        bound = self._bound(parts)
+        bound = self._names.bound(parts)
         names = (mentioned if bound is None else bound) - listed
-        if not all(self.within(self._at_name(parts, name), place, level + 1) for name in names):
+        if not all(self.within(self._names.at(parts, name), place, level + 1) for name in names):
             return False
         return bound is not None or self.within(at_other_names(parts), place, level + 1)
-
-    def _bound(self, parts: Term) -> set[str] | None:
-        """The only names that a value may have; None where other names are possible."""
-        bound: set[str] | None = None
-        for number, part in parts:
-            names = None
-            if (
-                isinstance(part, dict)
-                and part.get("additionalProperties") is False
-                and not part.get("patternProperties")
-            ):
-                names = set(properties_of(part))
-            elif isinstance(part, dict) and part.get("unevaluatedProperties") is False:
-                names = self._names(number, part)
-            if names is not None:
-                bound = names if bound is None else bound & names
-        return bound
 
     def _matching_names_are_within(self, parts: Term, pattern: str, place: Place, level: int) -> bool:
         same: list[Place] = []
@@ -300,9 +267,9 @@ class _Proof:
                 same.append((number, named[pattern]))
         if same and self.within(tuple(same), place, level + 1):
             return True
-        bound = self._bound(parts)
+        bound = self._names.bound(parts)
         return bound is not None and all(
-            self.within(self._at_name(parts, name), place, level + 1) for name in sorted(bound)
+            self.within(self._names.at(parts, name), place, level + 1) for name in sorted(bound)
         )
 
     def _items_are_within(self, parts: Term, number: int, schema: JsonObject, level: int) -> bool:
@@ -313,36 +280,6 @@ class _Proof:
         return all(
             self.within(at_index(parts, index), place, level + 1) for index in range(after, longest)
         ) and self.within(rest, place, level + 1)
-
-    def _names(self, number: int, schema: JsonObject) -> set[str] | None:
-        """Every name that may count as evaluated beside `unevaluatedProperties`; None where that has no end."""
-        found: set[str] = set()
-        seen: set[int] = set()
-        pending: list[JsonValue] = [{name: value for name, value in schema.items() if name != "unevaluatedProperties"}]
-        while pending:
-            node = pending.pop()
-            if not isinstance(node, dict) or id(node) in seen:
-                continue
-            seen.add(id(node))
-            if any(name in node for name in ("patternProperties", "additionalProperties", "unevaluatedProperties")):
-                return None
-            found.update(properties_of(node))
-            pending.extend(self._beside(number, node))
-        return found
-
-    def _beside(self, number: int, node: JsonObject) -> Iterator[JsonValue]:
-        for keyword in _IN_PLACE:
-            combined = node.get(keyword)
-            if isinstance(combined, list):
-                yield from combined
-        for keyword in _CONDITIONAL:
-            if keyword in node:
-                yield node[keyword]
-        dependent = node.get("dependentSchemas")
-        if isinstance(dependent, dict):
-            yield from dependent.values()
-        if isinstance(node.get("$ref"), str):
-            yield resolve(self._documents[number], str(node["$ref"]))
 
     def _surely_listed(self, number: int, schema: JsonObject) -> set[str]:
         """The names that count as evaluated whenever the schema accepts."""
