@@ -34,6 +34,9 @@ lint: $(STAMP) $(TRIAL)/policies/trust.yaml ## Style, types, layers, deploy file
 	$(BIN)/yamllint --strict -c .ci/yamllint.yaml $$(git ls-files "*.yaml" "*.yml")
 	$(BIN)/hadolint deploy/Dockerfile
 	$(BIN)/check-jsonschema --builtin-schema vendor.compose-spec deploy/compose.yaml
+	$(BIN)/check-jsonschema --builtin-schema vendor.github-workflows deploy/ci/policy.github.yml
+	$(BIN)/check-jsonschema --builtin-schema vendor.gitlab-ci --data-transform gitlab-ci deploy/ci/policy.gitlab.yml
+	$(BIN)/pre-commit validate-manifest .pre-commit-hooks.yaml
 	$(BIN)/broker policy check --without-keys policies
 	.ci/words
 

@@ -146,10 +146,10 @@ def test_problems_with_the_form_are_shown_with_place_and_mend():
 
 
 def test_annotations_name_file_line_and_column_and_cannot_be_broken_out_of():
-    hostile = replace(REFUSED, what="100% of\r\n::error::x", place=replace(HERE, file="a,b:c.yaml"), related=())
+    hostile = replace(REFUSED, what="100% of\r\n::error::x", place=replace(HERE, file="a,b:100%.yaml"), related=())
     first, *_ = report_as_github(Report((hostile,)), folder="my policies").split("\n")
     assert first == (
-        "::error file=my policies/a%2Cb%3Ac.yaml,line=12,col=5,title=lockstep.scope-kept db.query@4::"
+        "::error file=my policies/a%2Cb%3A100%25.yaml,line=12,col=5,title=lockstep.scope-kept db.query@4::"
         "100%25 of\\r\\n::error::x"
         '%0Awitness: {"mode": "write"} (needed it in 3, and is refused now)'
         "%0Awhy: only a forged call can use it now%0Amend: cut it with the inputs"
