@@ -15,6 +15,7 @@ from random import Random
 from typing import Any
 
 NAMES = ("a", "b", "c", "mode", "x-1")
+ODD_NAMES = ("$ref", "properties", "enum", "const", "", "~1", "a/b", "not")
 PATTERNS = (  # the last two are not portable, so little may be claimed about them
     "^[ab]+$", "^x-[0-9]$", "^(a|bb|mode)$", "^[a-z]{1,3}$", "^[^a]*$", "^$", "^a[a-z]*$", "^[a-c]?[b-d]{0,2}$", "^(ab|ba)*$",
     "^a", "b",
@@ -59,10 +60,12 @@ class SchemaMaker:
     def __init__(self, chance: Random) -> None:
         self._chance = chance
         self._definitions = 0
+        self._names = NAMES
 
     def document(self) -> dict[str, Any]:
         """A whole schema, most often of an object, with definitions in half of the cases."""
         self._definitions = self._chance.choice((0, 0, 1, 2, 3))
+        self._names = NAMES if self._chance.random() < 0.9 else ODD_NAMES
         made = self._node(0, 0, inside=False, wanted="object")
         if not isinstance(made, dict):
             made = {"properties": {"a": made}}
@@ -92,7 +95,7 @@ class SchemaMaker:
 
     def condition(self, schema: dict[str, Any]) -> dict[str, Any]:
         """What a scope may ask of the arguments that a schema describes."""
-        names = list(schema.get("properties", {})) or list(NAMES)
+        names = list(schema.get("properties", {})) or list(self._names)
         name = self._chance.choice(names)
         self._definitions = 0
         match self._chance.randrange(5):
@@ -190,7 +193,7 @@ class SchemaMaker:
         if depth < 4 and chance.random() < 0.8:
             made["properties"] = self._named(depth)
         if chance.random() < 0.5:
-            made["required"] = chance.sample(NAMES, chance.choice((1, 1, 2)))
+            made["required"] = chance.sample(self._names, chance.choice((1, 1, 2)))
         if depth < 4 and chance.random() < 0.4:
             made["additionalProperties"] = self._closing(depth)
         if depth < 4 and chance.random() < 0.15:
@@ -204,13 +207,16 @@ class SchemaMaker:
                 made[keyword] = chance.randrange(4)
         if chance.random() < 0.1:
             keyword = chance.choice(("dependentRequired", "dependentRequired", "dependencies"))
-            made[keyword] = {chance.choice(NAMES): [chance.choice(NAMES)]}
+            made[keyword] = {chance.choice(self._names): [chance.choice(self._names)]}
         if depth < 4 and chance.random() < 0.08:
-            made["dependentSchemas"] = {chance.choice(NAMES): self._node(depth + 1, self._definitions, inside=False)}
+            made["dependentSchemas"] = {
+                chance.choice(self._names): self._node(depth + 1, self._definitions, inside=False)
+            }
 
     def _named(self, depth: int) -> dict[str, Any]:
         return {
-            name: self._node(depth + 1, 0) for name in self._chance.sample(NAMES, self._chance.choice((1, 2, 2, 3)))
+            name: self._node(depth + 1, 0)
+            for name in self._chance.sample(self._names, self._chance.choice((1, 2, 2, 3)))
         }
 
     def _closing(self, depth: int) -> Any:

@@ -181,7 +181,7 @@ class Sampler:
                 0, min(int(chance.choice(edges)) + chance.choice((-1, 0, 0, 1)), _MAX_TEXT)
             )
         texts = [value for value in self._stock if isinstance(value, str)]
-        return chance.choice(texts)
+        return chance.choice(texts or ["a"])
 
     def _number(self, nodes: list[dict[str, Any]], kind: str) -> float:
         chance = self._chance

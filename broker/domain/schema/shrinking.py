@@ -1,6 +1,7 @@
 """The plainest value that still shows what another one shows.
 
-Each step tries something plainer at one place and keeps it where it still holds: leave a member or an item out, a plain value
+Each step tries something plainer at one place and keeps it where it still holds: a member in place of the object around it, a
+member or an item left out, a plain value
 of the same type, a shorter string, a smaller number. It ends where no step helps, or the number of tries is used up.
 """
 
@@ -37,6 +38,7 @@ def _plainer(value: JsonValue, depth: int) -> Iterator[JsonValue]:
         return
     match value:
         case dict():
+            yield from (member for member in value.values() if isinstance(member, dict))
             if len(value) > 3:
                 names = list(value)
                 yield {name: value[name] for name in names[: len(names) // 2]}
