@@ -55,6 +55,10 @@ def _tool_renamed(change: Change) -> str:
     )
 
 
+def _stated(dialect: JsonValue) -> str:
+    return "not stated" if dialect is None else quoted(dialect, 60)
+
+
 _ABOUT_NAMES: Final[dict[ChangeKind, Callable[[Change], str]]] = {
     ChangeKind.PROPERTY_ADDED_OPTIONAL: lambda change: f"{_described(change)} was added",
     ChangeKind.PROPERTY_ADDED_REQUIRED: lambda change: (
@@ -66,7 +70,7 @@ _ABOUT_NAMES: Final[dict[ChangeKind, Callable[[Change], str]]] = {
     ChangeKind.OUTPUT_ADDED: lambda _: "an output schema was added: results are structured now",
     ChangeKind.OUTPUT_REMOVED: lambda _: "the output schema was removed: readers of structured results find none",
     ChangeKind.DIALECT_CHANGED: lambda change: (
-        f"the dialect of the schema is {quoted(change.after, 60)} now; it was {quoted(change.before, 60)}"
+        f"the dialect of the schema is {_stated(change.after)} now; it was {_stated(change.before)}"
     ),
 }
 

@@ -62,6 +62,14 @@ def dialect_of(schema: JsonObject) -> int:
     return known
 
 
+def ignored_in(dialect: int) -> frozenset[str]:
+    """The keywords of later dialects that a dialect ignores."""
+    found: frozenset[str] = _SINCE_2019 if dialect <= 7 else frozenset()
+    if dialect < 7:
+        found |= _SINCE_7
+    return found | _SINCE_6 if dialect < 6 else found
+
+
 def modern(schema: JsonObject) -> JsonObject:
     """The schema in its 2020-12 form. Raises `SchemaError`."""
     dialect = dialect_of(schema)
@@ -156,22 +164,15 @@ def _modern(node: JsonValue, dialect: int) -> JsonValue:
 
 
 def _drop_unknown(made: JsonObject, dialect: int) -> None:
+    bounds = {}
     if dialect == 4:
-        bounds = {}
         for flag, bound in (("exclusiveMinimum", "minimum"), ("exclusiveMaximum", "maximum")):
             if made.get(flag) is True and bound in made:
                 bounds[flag] = made.pop(bound)
-        _drop(made, _SINCE_6)
-        made.update(bounds)
         made.pop("id", None)
-    if dialect < 7:
-        _drop(made, _SINCE_7)
-    _drop(made, _SINCE_2019)
-
-
-def _drop(made: JsonObject, keywords: frozenset[str]) -> None:
-    for keyword in keywords.intersection(made):
+    for keyword in ignored_in(dialect) & made.keys():
         del made[keyword]
+    made.update(bounds)
 
 
 def _modern_items(made: JsonObject, dialect: int) -> None:

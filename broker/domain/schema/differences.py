@@ -32,7 +32,7 @@ _STRUCTURAL: Final = frozenset(
         "dependentRequired", "multipleOf", "uniqueItems", "maximum", "exclusiveMaximum", "minimum", "exclusiveMinimum",
         "maxLength", "minLength", "maxItems", "minItems", "maxProperties", "minProperties", "maxContains", "minContains",
     )
-)  # fmt: skip
+) - {"additionalItems"}  # fmt: skip  # no keyword any more where it is still there once unfolded
 _ASIDE: Final = {
     "not": "what it may not be",
     "if": "its `if`",
@@ -44,6 +44,8 @@ _ASIDE: Final = {
     "unevaluatedProperties": "its other members",
     "$ref": "what it refers to",
 }
+_NOTHING_SAID: Final = ("items", "propertyNames", "unevaluatedItems", "then", "else")  # where they accept everything
+_EITHER: Final = ("if", "contains", "additionalProperties", "unevaluatedProperties", "patternProperties", "$ref")
 _ABSENT: Final = (None, None)
 
 
@@ -137,8 +139,7 @@ class _Walk:
             for name in [*is_, *(name for name in was if name not in is_)]:
                 told = f"names like {name}" if keyword == "patternProperties" else f"where it has {name}"
                 aside = f"{pair.aside}, {told}" if pair.aside else told
-                position = pair.position and keyword == "patternProperties"
-                change = self._one(pair, keyword, was.get(name), is_.get(name), aside, pair.sign, position, inner)
+                change = self._one(pair, keyword, was.get(name), is_.get(name), aside, pair.sign, False, inner)
                 if change is not None:
                     yield change
 
@@ -168,14 +169,16 @@ class _Walk:
 
     @staticmethod
     def _single(found: Unfolded, keyword: str, document: Document) -> tuple[JsonValue, str] | None:
-        value, pointer = found.get(keyword, (True, ""))
+        if keyword not in found:
+            return None
+        value, pointer = found[keyword]
         if keyword == "$ref":
-            return document.target(value) or ((value, pointer) if pointer else None)
+            return document.target(value) or (value, pointer)
         if keyword in ("additionalProperties", "unevaluatedProperties") and isinstance(value, bool):
             return None  # `Properties` speaks of these
-        if keyword in ("items", "propertyNames", "unevaluatedItems", "additionalProperties") and value == {}:
-            return None  # no more than `true`
-        return None if value is True else (value, pointer)
+        if keyword == "additionalProperties" and value == {}:
+            return None
+        return None if keyword in _NOTHING_SAID and value in (True, {}) else (value, pointer)
 
     def _one(
         self,
@@ -198,7 +201,7 @@ class _Walk:
         if was is None and is_ is None:
             return None
         place = self._place(pair)
-        either = keyword in ("if", "contains", "additionalProperties", "patternProperties", "$ref")
+        either = keyword in _EITHER
         if is_ is not None:
             effect = Effect.EITHER if either else Effect.NARROWS
             return place.change(ChangeKind.CONSTRAINT_ADDED, _ABSENT, is_, effect, detail=keyword)

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
+from typing import Final
 
 from broker.domain.canonical import JsonValue
 from broker.domain.schema.changes import Change, ChangeKind, Effect
@@ -30,6 +31,10 @@ def listed(found: Unfolded, keyword: str = "properties") -> Listed:
     return (
         {name: (node, f"{pointer}/{escape(name)}") for name, node in value.items()} if isinstance(value, dict) else {}
     )
+
+
+# What may list names too: `additionalProperties` does not see those, the closed view does.
+_BESIDE: Final = ("$ref", "allOf", "anyOf", "oneOf", "if", "dependentSchemas")
 
 
 class Properties:
@@ -118,23 +123,25 @@ class Properties:
     def _unknown(self) -> Iterator[Change]:
         for keyword in ("additionalProperties", "unevaluatedProperties"):
             before, after = self._old.get(keyword, (None, None)), self._new.get(keyword, (None, None))
-            if not all(value is None or isinstance(value, bool) for value in (before[0], after[0])):
-                continue
+            if not all(value is None or isinstance(value, bool) or value == {} for value in (before[0], after[0])):
+                continue  # a map, of which the values have a schema
             was, is_ = before[0] is not False, after[0] is not False
             mapped, maps = _free(before[0], self._was), _free(after[0], self._is)
-            if was == is_ and (mapped == maps or not self._position or (before[0] is after[0])):
+            if was == is_ and (mapped == maps or not self._position or before[0] == after[0]):
                 continue
             opens = is_ if was != is_ else maps
             effect = Effect.WIDENS if opens else Effect.NARROWS
             if self._place.output or (self._position and mapped == maps):
-                effect = Effect.NEITHER
+                other = "unevaluatedProperties" if keyword == "additionalProperties" else "additionalProperties"
+                alone = not {other, *_BESIDE} & (self._old.keys() | self._new.keys())
+                effect = Effect.NEITHER if alone or self._place.output else Effect.EITHER
             kind = ChangeKind.UNKNOWN_ACCEPTED if opens else ChangeKind.UNKNOWN_REFUSED
             yield self._place.change(kind, before, after, effect, detail=keyword)
 
 
 def _free(value: JsonValue, properties: Listed) -> bool:
-    """Whether the closed view leaves the object a free map."""
-    return value is True and not properties
+    """Whether the closed view leaves the object a free map; `{}` says so more plainly than `true`."""
+    return value == {} or (value is True and not properties)
 
 
 def _required(found: Unfolded) -> dict[str, str]:

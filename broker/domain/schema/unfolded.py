@@ -2,11 +2,12 @@
 
 | spelled                                           | unfolded                                                          |
 |---------------------------------------------------|-------------------------------------------------------------------|
-| `$ref`, `allOf` of one                            | what it leads to, beside what stands here; words here win            |
-| `anyOf` or `oneOf` of null and one other          | the other, whose `type` takes null too                              |
+| `$ref`                                            | what it leads to, beside what stands here; words here win            |
+| `allOf` of one, without names or items            | the one, likewise; with them, it is closed in another way             |
+| `anyOf` or `oneOf` of null and one such           | the other, whose `type` takes null too                              |
 | `const`                                           | `enum` of one value                                                 |
 | a bound that bounds nothing (`minLength: 0`)      | nothing                                                             |
-| draft-07 and older                                | 2020-12, as `dialect` says                                          |
+| draft-07 and older                                | 2020-12, as `dialect` says; what it ignores is words                 |
 
 Nothing is refused: what cannot be unfolded stays as it stands.
 """
@@ -19,7 +20,7 @@ from urllib.parse import unquote
 from broker.domain.canonical import JsonObject, JsonValue
 from broker.domain.schema.bare import every
 from broker.domain.schema.closure import resolve
-from broker.domain.schema.dialect import SchemaError, dialect_of, escape
+from broker.domain.schema.dialect import SchemaError, dialect_of, escape, ignored_in
 
 Unfolded: TypeAlias = dict[str, tuple[JsonValue, str]]
 
@@ -30,13 +31,20 @@ WORDS: Final = frozenset(
     )
 )  # fmt: skip
 _HIDDEN: Final = frozenset(("$defs", "definitions", "$schema"))
+_IGNORED: Final = " (which the dialect ignores)"
 _MAX_STEPS: Final = 64
 # of these, none says anything of null
 _OF_A_TYPE: Final = frozenset(
     (
         "type", "pattern", "minLength", "maxLength", "minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum",
-        "multipleOf", "items", "prefixItems", "minItems", "maxItems", "uniqueItems", "properties", "required",
-        "additionalProperties", "patternProperties", "propertyNames", "minProperties", "maxProperties",
+        "multipleOf", "minItems", "maxItems", "uniqueItems", "required", "minProperties", "maxProperties",
+    )
+)  # fmt: skip
+# The closed view treats these in one way where they stand, in another inside `allOf` or `anyOf`.
+_CLOSED: Final = frozenset(
+    (
+        "properties", "patternProperties", "additionalProperties", "unevaluatedProperties", "propertyNames", "items",
+        "prefixItems", "unevaluatedItems", "contains", "$ref", "anyOf", "oneOf", "allOf", "if", "dependentSchemas",
     )
 )  # fmt: skip
 _ANYTHING: Final[JsonObject] = {}
@@ -101,7 +109,9 @@ class Document:
             self._replace(found, "$ref", self._unfold(*target))
         combined = found.get("allOf")
         if combined is not None and isinstance(combined[0], list) and len(combined[0]) == 1:
-            self._replace(found, "allOf", self._unfold(combined[0][0], f"{combined[1]}/0"))
+            branch = self._unfold(combined[0][0], f"{combined[1]}/0")
+            if not branch.keys() & _CLOSED:
+                self._replace(found, "allOf", branch)
         for keyword in ("anyOf", "oneOf"):
             if keyword in found:
                 self._take_null(found, keyword)
@@ -163,13 +173,18 @@ def _merged(found: Unfolded, more: Unfolded) -> bool:
 
 def _modern(found: Unfolded, dialect: int) -> Unfolded:
     if "$ref" in found:
-        return {"$ref": found["$ref"]}
+        beside = found.keys() - WORDS - {"$ref"}
+        return {f"{keyword}{_IGNORED}" if keyword in beside else keyword: entry for keyword, entry in found.items()}
+    bounds: Unfolded = {}
     if dialect == 4:
         for flag, bound in (("exclusiveMinimum", "minimum"), ("exclusiveMaximum", "maximum")):
             if flag in found:
                 value, place = found.pop(flag)
                 if value is True and bound in found:
-                    found[flag] = (found.pop(bound)[0], place)
+                    bounds[flag] = (found.pop(bound)[0], place)
+    for keyword in ignored_in(dialect) & found.keys():
+        found[f"{keyword}{_IGNORED}"] = found.pop(keyword)
+    found.update(bounds)
     _modern_items(found)
     dependencies, place = found.pop("dependencies", (None, ""))
     if isinstance(dependencies, dict):
