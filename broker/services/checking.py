@@ -30,6 +30,7 @@ from broker.domain.policy.published import check_published, removed
 from broker.domain.policy.tested import check_coverage, check_tests
 from broker.domain.policy.tree import PolicyTree
 from broker.domain.policy.widening import check_widening
+from broker.domain.schema.answers import Related
 from broker.ports.schemas import SchemaArithmetic
 from broker.services.facts import Facts
 
@@ -61,6 +62,10 @@ class PolicyChecker:
     def step(self, old: VersionPolicy, new: VersionPolicy) -> StepFacts:
         """What becomes of one version in the next."""
         return self._facts.step(old, new)
+
+    def open_relation(self, old: VersionPolicy, new: VersionPolicy) -> Related:
+        """How the inputs relate where names that are not listed are let through; shown beside the other, never judged."""
+        return self._facts.open_relation(old, new)
 
     def check_version(
         self, tree: PolicyTree, version: VersionPolicy, *, old: VersionPolicy | None, old_tree: PolicyTree | None = None

@@ -57,7 +57,7 @@ class Facts:
     def step(self, old: VersionPolicy, new: VersionPolicy) -> StepFacts:
         """The facts of the step from one version to another."""
         before, after = self.version(old), self.version(new)
-        raw, closed = self._inputs(old, new)
+        closed = self._inputs(before, after)
         changes = contract_changes(old.contract, new.contract)
         gone = before.granted - after.granted
         bound = {scope: tuple(term for term in sorted(after.granted) if binds(scope, term)) for scope in sorted(gone)}
@@ -65,7 +65,6 @@ class Facts:
         step = StepFacts(
             old=before,
             new=after,
-            raw=raw,
             closed=closed,
             changes=changes,
             change_class=classify(changes, closed),
@@ -120,17 +119,25 @@ class Facts:
 
     # a step
 
-    def _inputs(self, old: VersionPolicy, new: VersionPolicy) -> tuple[Related, Related]:
-        made = []
-        for view in (open_inputs, accepted_inputs):
-            try:
-                before, after = view(old.contract.input_schema), view(new.contract.input_schema)
-            except SchemaError as error:
-                unknown = Unknown((Blocker("", "", str(error)),))
-                made.append(Related(unknown, unknown))
-            else:
-                made.append(self._arithmetic.relate(before, after))
-        return made[0], made[1]
+    def open_relation(self, old: VersionPolicy, new: VersionPolicy) -> Related:
+        """The relation of the inputs as the contracts themselves have it; no rule asks for it."""
+        try:
+            return self._arithmetic.relate(
+                open_inputs(old.contract.input_schema), open_inputs(new.contract.input_schema)
+            )
+        except SchemaError as error:
+            unknown = Unknown((Blocker("", "", str(error)),))
+            return Related(unknown, unknown)
+
+    def _inputs(self, old: VersionFacts, new: VersionFacts) -> Related:
+        for facts in (old, new):
+            if facts.accepted is None:
+                why = next((answer for answer in facts.reach.values() if isinstance(answer, Unknown)), None)
+                unknown = why or Unknown((Blocker("", "", "a contract has no one reading"),))
+                return Related(unknown, unknown)
+        assert old.accepted is not None
+        assert new.accepted is not None
+        return self._arithmetic.relate(old.accepted, new.accepted)
 
     def _still_needed(self, scope: str, old: VersionFacts, new: VersionFacts) -> Answer:
         return self._common(new.accepted, condition(old.version.scopes[scope].needed_when))

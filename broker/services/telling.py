@@ -59,7 +59,7 @@ class Telling:
             old=_called(step.old_tree, step.old.tool, step.old.version),
             new=_called(step.new_tree, step.new.tool, step.new.version),
             how=step.how,
-            raw=facts.raw,
+            raw=self._checker.open_relation(step.old, step.new),
             closed=facts.closed,
             change_class=facts.change_class,
             changes=tuple(ToldChange(change, words(change), _stands(change, step)) for change in facts.changes),

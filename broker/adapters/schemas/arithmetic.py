@@ -38,6 +38,7 @@ from broker.engines.schemas import compile_schema
 _VALIDATORS: Final = 512
 _ANSWERS: Final = 8_192
 _STOPPED_SECONDS: Final = 60
+_ENCODED: Final = json.JSONEncoder(sort_keys=True, separators=(",", ":")).encode
 _Value = TypeVar("_Value")
 
 
@@ -194,7 +195,7 @@ def _compiled(schema: JsonObject) -> Accepts | Blocker:
 
 def _spelled(schema: JsonValue) -> str | None:
     try:
-        return json.dumps(schema, sort_keys=True, separators=(",", ":"))
+        return _ENCODED(schema)
     except (RecursionError, ValueError, TypeError):
         return None
 

@@ -81,7 +81,7 @@ class Moved:
 class StepFacts:
     """From one version to its successor.
 
-    raw, closed: the relation of the inputs, open and as the gate accepts them; `closed` drives the rules.
+    closed:      the relation of the inputs as the gate accepts them.
     cut:         for each scope that the old version granted and the new one does not, nor binds: whether an input that
                  the new one accepts still needs it, by the old condition.
     bound:       for each scope that the new version binds, by the same text and placeholders: whether an accepted input that
@@ -96,7 +96,6 @@ class StepFacts:
 
     old: VersionFacts
     new: VersionFacts
-    raw: Related
     closed: Related
     changes: tuple[Change, ...]
     change_class: ChangeClass

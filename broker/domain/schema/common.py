@@ -21,13 +21,13 @@ from broker.domain.schema.bare import bare
 from broker.domain.schema.blockers import blockers_of, unportable_blockers
 from broker.domain.schema.dialect import SchemaError
 from broker.domain.schema.implied import with_implied
+from broker.domain.schema.plain import plain_values
 from broker.domain.schema.proof import Accepts, Tools
 from broker.domain.schema.readings import Readings, readings
 from broker.domain.schema.relate import unreadable
 from broker.domain.schema.telling import telling_strings
 from broker.domain.schema.witness import candidates, shrink
 
-AT_ONCE: Final = 300
 FEW: Final = 3_000
 MANY: Final = 20_000
 
@@ -46,7 +46,7 @@ def common(schemas: Sequence[JsonObject], tools: Tools) -> Answer:
             return Unknown((accepts,))
         accepting.append(accepts)
     read = readings(made)
-    found = _search(read, accepting, tools, limits=(AT_ONCE,))
+    found = _search(read, accepting, tools, limits=())
     if found is not None:
         return found
     proof, stopped = _proof(read, tools)
@@ -81,6 +81,7 @@ def _proof(read: Readings, tools: Tools) -> tuple[No | None, str]:
 
 
 def _search(read: Readings, accepting: Sequence[Accepts], tools: Tools, *, limits: Sequence[int]) -> Yes | None:
+    """A value that all accept: plain ones, then the search with each budget in turn."""
     every = list(accepting)
     for reading in read.all[1:]:
         for schema in reading.schemas if reading.accepting else ():
@@ -93,9 +94,12 @@ def _search(read: Readings, accepting: Sequence[Accepts], tools: Tools, *, limit
         return all(accepts(value) for accepts in every) and read.allows(value)
 
     schemas = read.all[0].schemas
-    strings = telling_strings(schemas) if limits[0] > AT_ONCE else ()
-    for limit in limits:
-        found = _first(candidates(schemas, strings=strings, limit=limit), holds)
+    strings = telling_strings(schemas) if limits else ()
+    for values in (
+        plain_values(schemas),
+        *(candidates(schemas, strings=strings, limit=limit) for limit in limits),
+    ):
+        found = _first(values, holds)
         if found is not None:
             return Yes(shrink(found[0], holds))
     return None

@@ -26,6 +26,7 @@ from broker.domain.schema.bare import bare, text
 from broker.domain.schema.blockers import blockers_between, unportable_blockers
 from broker.domain.schema.dialect import SchemaError
 from broker.domain.schema.implied import with_implied
+from broker.domain.schema.plain import plain_values
 from broker.domain.schema.proof import Accepts, Proved, Tools
 from broker.domain.schema.readings import Readings, readings
 from broker.domain.schema.structure import contained
@@ -96,6 +97,8 @@ class _Question:
             if any(pair is not None for pair in implied):
                 pairs = [pair or reading.schemas for pair, reading in zip(implied, self._read.all, strict=True)]
                 self._prove("languages", pairs)
+        if self._open():
+            self._search(plain_values(self._true))
         if self._open():
             self._search(candidates(self._true, strings=self._strings(), limit=FEW))
         if self._open():
