@@ -1,7 +1,7 @@
 """`broker policy approve`: departs from a rule for a while, after showing what for.
 
 1. The folder is checked; there must be a finding of this rule, tool and version (and key), not covered yet.
-2. The exception must hold: a reason, approvers (two different ones for `scope.widened`), at most 90 days.
+2. The exception must hold: a reason, approvers (two different ones where the rule needs them), at most 90 days.
 3. Shown: the findings that it covers, what changed in the version, and what is put into `exceptions.yaml`.
 4. After a yes the file is exchanged and the folder checked again. Were it not lawful in form then, the file is put back.
 
@@ -53,7 +53,7 @@ _STOPPING: Final = (Severity.REFUSED, Severity.UNDECIDED)
 @click.option("--version", "number", required=True)
 @click.option("--key", help="The one scope, task or argument it is about; else all that the rule says of the version.")
 @click.option("--reason", required=True, help="Why the rule should not hold here.")
-@click.option("--by", "by", multiple=True, required=True, metavar="NAME", help="Who approves; scope.widened needs two.")
+@click.option("--by", "by", multiple=True, required=True, metavar="NAME", help="Who approves; some rules need two people.")
 @click.option("--expires", metavar="YYYY-MM-DD", help=f"The last day, at most {MAX_DAYS} days away.")
 @click.option("--days", type=click.IntRange(1), help=f"Instead of --expires; {_DAYS} where neither is given.")
 @click.option("--base", metavar="REF|DIR", help="What the folder is compared with, as in `policy check`.")

@@ -9,15 +9,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from typing import Final
 
 from broker.cli.shown import page_of, shown, shown_json
 from broker.domain.policy.findings import Finding, Place, Report, Severity
 from broker.domain.policy.located import Problem
 
+VERDICTS: Final = ("lawful", "refused", "cannot decide")
+
 
 def report_as_github(report: Report, *, folder: str) -> str:
     """An annotation for each finding. folder: where the policy is, relative to the top of the repository."""
-    return "\n".join([*(_finding(finding, folder) for finding in report.findings), *_exceptions(report)])
+    annotations = [_finding(finding, folder) for finding in report.findings]
+    return "\n".join([*annotations, *_exceptions(report), f"{VERDICTS[report.exit_code]}: {len(annotations)} findings"])
 
 
 def problems_as_github(problems: Iterable[Problem], *, folder: str) -> str:

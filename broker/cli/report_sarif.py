@@ -15,16 +15,18 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable
 from hashlib import sha256
+from importlib import resources
 from importlib.metadata import version
 from typing import Any, Final
 from urllib.parse import quote
 
 from broker.cli.shown import page_of, shown, shown_json
-from broker.domain.policy.findings import Finding, Place, Report, Severity
+from broker.domain.policy.findings import Finding, Place, Report, RuleId, Severity
 from broker.domain.policy.located import Problem
 
 SCHEMA: Final = "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json"
 FINGERPRINT: Final = "mayflyFinding/v1"
+_RULES: Final = frozenset(rule.value for rule in RuleId)
 _LEVELS: Final = {
     Severity.REFUSED: "error",
     Severity.UNDECIDED: "error",
@@ -63,9 +65,7 @@ def _log(rules: list[str], results: list[dict[str, Any]], *, exit_code: int) -> 
         "name": "broker policy check",
         "semanticVersion": version("mayfly-broker"),
         "informationUri": page_of("policy"),
-        "rules": [
-            {"id": rule, "name": rule, "helpUri": _help(rule), "shortDescription": {"text": rule}} for rule in rules
-        ],
+        "rules": [_rule(rule) for rule in rules],
     }
     run = {
         "tool": {"driver": driver},
@@ -133,5 +133,11 @@ def _location(place: Place, folder: str, words: str = "") -> dict[str, Any]:
     return {"physicalLocation": physical, **({"message": {"text": " ".join(said)}} if said else {})}
 
 
-def _help(rule: str) -> str:
-    return page_of(rule)
+def _rule(rule: str) -> dict[str, Any]:
+    """A rule with its page, which code scanning shows beside the finding; a problem with the form has none."""
+    made: dict[str, Any] = {"id": rule, "name": rule, "helpUri": page_of(rule if rule in _RULES else "policy")}
+    if rule not in _RULES:
+        return made | {"shortDescription": {"text": rule}}
+    page = (resources.files("broker.docs") / f"{rule}.md").read_text(encoding="utf-8")
+    said = " ".join(page.split("\n\n")[1].split())
+    return made | {"shortDescription": {"text": said}, "help": {"text": said, "markdown": page}}

@@ -6,7 +6,8 @@
    one of a HEAD before its first commit.
 3. Only what policy is read from is taken: YAML and JSON. A link or a submodule is refused, since what it leads to is not in
    the tree; so is a tree that is too large.
-4. Objects are read as they are stored: no filters, no attributes, no replacements, nothing fetched.
+4. A name that stands for a branch and for a tag is refused: who may push a tag must not choose what is compared with.
+5. Objects are read as they are stored: no filters, no attributes, no replacements, nothing fetched.
 """
 
 from __future__ import annotations
@@ -87,6 +88,7 @@ def _commit(folder: Path, ref: str) -> str:
         raise ConfigurationError(
             f"git knows no commit {name} here; fetch it first (a shallow clone has only the last one: fetch-depth: 0)"
         )
+    _git(folder, "rev-parse", "--verify", "--end-of-options", f"{name}^{{commit}}")  # says where a name is ambiguous
     if name == ref:
         return commit
     bases = _git(folder, "merge-base", "--all", commit, "HEAD", refused=b"").split()
@@ -172,7 +174,8 @@ def _git(folder: Path, *words: str, given: bytes | None = None, refused: bytes |
         if not name.startswith("GIT_") or name.startswith("GIT_CONFIG_") or name in _OBJECTS
     }
     environment |= {"LC_ALL": "C", "GIT_OPTIONAL_LOCKS": "0", "GIT_NO_LAZY_FETCH": "1", "GIT_TERMINAL_PROMPT": "0"}
-    command = ["git", "--no-replace-objects", "--no-pager", "-C", str(folder), *words]
+    always = ["--no-replace-objects", "--no-pager", "-c", "core.warnAmbiguousRefs=true"]
+    command = ["git", *always, "-C", str(folder), *words]
     try:
         done = subprocess.run(
             command, input=given or b"", capture_output=True, env=environment, timeout=_SECONDS, check=False
@@ -181,11 +184,13 @@ def _git(folder: Path, *words: str, given: bytes | None = None, refused: bytes |
         raise ConfigurationError("git is not installed; install it, or name a folder to compare with") from None
     except subprocess.TimeoutExpired:
         raise ConfigurationError(f"git gave no answer within {_SECONDS} seconds") from None
+    said = done.stderr.decode("utf-8", "replace").strip().splitlines()
+    if any(line.endswith("is ambiguous.") for line in said):
+        raise ConfigurationError("a branch and a tag have this name, or a commit: write refs/heads/… or refs/tags/…")
     if done.returncode == 0:
         return done.stdout
     if refused is not None and done.returncode == 1:
         return refused
-    said = done.stderr.decode("utf-8", "replace").strip().splitlines()
     if any("not a git repository" in line for line in said):
         raise ConfigurationError(f"{folder} is in no git repository; name a folder to compare with")
     why = said[0].removeprefix("fatal: ") if said else f"it ended with {done.returncode}"

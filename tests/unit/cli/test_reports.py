@@ -159,7 +159,14 @@ def test_annotations_name_file_line_and_column_and_cannot_be_broken_out_of():
 
 def test_annotations_tell_severities_apart_and_never_give_a_line_of_the_old_file():
     lines = report_as_github(REPORT, folder="").split("\n")
-    assert [line.split(" ")[0] for line in lines] == ["::error", "::error", "::notice", "::notice", "exception:"]
+    assert [line.split(" ")[0] for line in lines] == [
+        "::error",
+        "::error",
+        "::notice",
+        "::notice",
+        "exception:",
+        "refused:",
+    ]
     assert lines[2].startswith("::notice file=db.query.yaml,title=")
     assert "it stands at line 9 of the old file" in lines[2]
     assert "excepted by ann and bob until 2027-01-31: agreed" in lines[3]
@@ -180,6 +187,8 @@ def test_sarif_has_the_structure_that_the_standard_asks_for():
     assert driver["name"] == "broker policy check"
     rules = driver["rules"]
     assert len({rule["id"] for rule in rules}) == len(rules)
+    assert all(rule["help"]["markdown"].startswith(f"# {rule['id']}\n") for rule in rules)
+    assert all(rule["shortDescription"]["text"] != rule["id"] for rule in rules)
     assert all(rule["helpUri"] == f"https://mayfly.example/docs/{rule['id']}" for rule in rules)
     assert run["columnKind"] in ("utf16CodeUnits", "unicodeCodePoints")
     assert all(isinstance(one["executionSuccessful"], bool) for one in run["invocations"])

@@ -129,6 +129,19 @@ def test_what_names_no_commit_is_refused(repository: Repository, name: str):
     assert not is_commit(policies(repository), name)
 
 
+def test_a_branch_and_a_tag_of_one_name_have_to_be_told_apart(repository: Repository):
+    repository.git("tag", "twice")
+    repository.commit("later")
+    repository.git("branch", "twice")
+    with (
+        pytest.raises(ConfigurationError, match=r"refs/heads/… or refs/tags/…"),
+        old_folder(policies(repository), "twice"),
+    ):
+        pass
+    with old_folder(policies(repository), "refs/heads/twice") as old:
+        assert old.commit == repository.git("rev-parse", "HEAD")
+
+
 def test_outside_of_a_repository_that_is_said(tmp_path: Path):
     with pytest.raises(ConfigurationError, match="no git repository"), old_folder(tmp_path, "main"):
         pass
