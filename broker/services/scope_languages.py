@@ -20,9 +20,9 @@ from dataclasses import dataclass
 from typing import Final
 
 from broker.domain.canonical import JsonObject, JsonValue
-from broker.domain.policy.document import VersionPolicy
+from broker.domain.policy.document import ROOTED_KINDS, VersionPolicy
 from broker.domain.policy.facts import VersionFacts
-from broker.domain.policy.roots import within
+from broker.domain.policy.roots import normalise, within
 from broker.domain.policy.scope_language import raw_values, scope_values, spellings
 from broker.domain.policy.templates import fill, safe_value
 from broker.domain.schema.answers import SAME, Answer, Blocker, No, Related, Unknown, Yes
@@ -264,12 +264,14 @@ def _scope_of(template: str, version: VersionPolicy, witness: JsonValue) -> tupl
         found = list(values_at(witness, pointer))
         if len(found) != 1 or isinstance(found[0], bool) or not isinstance(found[0], str | int):
             return None
-        rule = version.arguments.get(pointer)
-        if not safe_value(rule.kind if rule is not None else None, str(found[0])):
+        rule, value = version.arguments.get(pointer), str(found[0])
+        if not safe_value(rule.kind if rule is not None else None, value):
             return None
-        if rule is not None and rule.within and within(rule.kind, str(found[0]), rule.within) != str(found[0]):
+        if rule is not None and rule.kind in ROOTED_KINDS and normalise(rule.kind, value) != value:
             return None
-        values[pointer] = str(found[0])
+        if rule is not None and rule.within and within(rule.kind, value, rule.within) is None:
+            return None
+        values[pointer] = value
     scope = fill(template, values)
     return (scope, {**values}) if scope is not None else None
 
