@@ -3,7 +3,8 @@
 1. `base` is a folder where there is one of that name, else a commit of the folder's repository; a name that is both is refused.
 2. A folder that the base does not have: everything is new, and `compared` says so.
 3. A base that is no lawful policy compares with nothing: `ConfigurationError`, with the first of its problems.
-4. Answers about schemas outlive the process in `cache`, by default below the user's own cache folder.
+4. Answers about schemas, and what was found about tools that did not change, outlive the process in `cache`, by default below
+   the user's own cache folder.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from typing import Final
 
 from broker.adapters.policyfile.folder import load_tree
 from broker.adapters.policyfile.git import is_commit, old_folder
-from broker.adapters.schemas.arithmetic import open_arithmetic
+from broker.adapters.schemas.arithmetic import open_arithmetic, open_found_before
 from broker.domain.canonical import JsonObject, JsonValue
 from broker.domain.errors import ConfigurationError
 from broker.domain.policy.findings import Report
@@ -68,8 +69,9 @@ def check_folder(
 def policy_checker(cache: Path | None, asked: Asked | None = None) -> Iterator[PolicyChecker]:
     """A checker on the real arithmetic, for as long as the context is open."""
     arithmetic = open_arithmetic(cache)
+    before = open_found_before(cache) if cache is not None else None
     try:
-        yield PolicyChecker(arithmetic if asked is None else _Watched(arithmetic, asked))
+        yield PolicyChecker(arithmetic if asked is None else _Watched(arithmetic, asked), before=before)
     finally:
         arithmetic.close()
 

@@ -33,20 +33,23 @@ from broker.domain.policy.widening import check_widening
 from broker.domain.schema.answers import Related
 from broker.ports.schemas import SchemaArithmetic
 from broker.services.facts import Facts
+from broker.services.found_before import FoundBefore, Noting, read, tool_key, written
 
 
 class PolicyChecker:
     """Checks; may be used from one thread at a time, and asking takes as long as the arithmetic does."""
 
-    def __init__(self, arithmetic: SchemaArithmetic) -> None:
-        self._facts = Facts(arithmetic)
+    def __init__(self, arithmetic: SchemaArithmetic, *, before: FoundBefore | None = None) -> None:
+        """before: remembers the findings about a tool as long as nothing that they rest on changes."""
+        self._arithmetic = Noting(arithmetic)
+        self._facts = Facts(self._arithmetic)
+        self._found_before = before
 
     def check(self, tree: PolicyTree, *, base: PolicyTree | None, today: str) -> Report:
         """Every finding about a folder. today: `YYYY-MM-DD`, UTC."""
         found: list[Finding] = []
-        for tool, policy in tree.policy.tools.items():
-            for number in policy.versions:
-                found.extend(self._version(tree, base, tool, number))
+        for tool in tree.policy.tools:
+            found.extend(self._tool(tree, base, tool))
         if base is not None:
             for tool, policy in base.policy.tools.items():
                 for number, old in policy.versions.items():
@@ -80,6 +83,20 @@ class PolicyChecker:
             yield from check_lockstep(step, before, tree, mode=tree.policy.lockstep)
             yield from check_widening(step, before, tree)
             yield from check_claims(step, tree)
+
+    def _tool(self, tree: PolicyTree, base: PolicyTree | None, tool: ToolName) -> tuple[Finding, ...]:
+        """The findings about the versions of a tool, made before where nothing changed since."""
+        memory = self._found_before
+        key = tool_key(tree, base, tool) if memory is not None else ""
+        known = read(memory.get(key)) if memory is not None else None
+        if known is not None:
+            return known
+        self._arithmetic.unknown = False
+        versions = tree.policy.tools[tool].versions
+        found = tuple(finding for number in versions for finding in self._version(tree, base, tool, number))
+        if memory is not None and not self._arithmetic.unknown:
+            memory.put(key, written(found))
+        return found
 
     def _version(self, tree: PolicyTree, base: PolicyTree | None, tool: ToolName, number: Version) -> Iterator[Finding]:
         version = tree.version(tool, number)

@@ -36,20 +36,21 @@ clients:
 """
 
 
-def write_tree(folder: Path) -> tuple[int, int]:
-    """Write the folder; how many tools and versions it has."""
+def write_tree(folder: Path, *, most_versions: int | None = None) -> tuple[int, int]:
+    """Write the folder; how many tools and versions it has. most_versions: only the newest of each tool."""
     (folder / "tests").mkdir(parents=True)
     (folder / "trust.yaml").write_text(_TRUST)
     tools = list(_histories())[:TOOLS]
     versions = 0
     for tool, contracts in tools:
-        _write_tool(folder, tool, contracts)
-        versions += len(contracts)
+        kept = contracts[-most_versions:] if most_versions is not None else contracts
+        _write_tool(folder, tool, kept)
+        versions += len(kept)
     return len(tools), versions
 
 
 def _histories() -> Iterator[tuple[str, list[dict[str, Any]]]]:
-    """Tools with changes first, each with its contracts; tools of which one contract is known fill up."""
+    """Tools with changes, each with its contracts, oldest first."""
     changes: dict[str, list[dict[str, Any]]] = defaultdict(list)
     for line in (DATA / "mcp_contract_pairs.jsonl").read_text().splitlines():
         change = json.loads(line)

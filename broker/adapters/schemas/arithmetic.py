@@ -19,12 +19,15 @@ from hashlib import sha256
 from importlib.metadata import version
 from pathlib import Path
 from threading import Lock
+from types import ModuleType
 from typing import Final, Generic, TypeVar
 
 import jsonschema_rs
 
+import broker.domain
 import broker.domain.schema
 import broker.engines
+import broker.services
 from broker.adapters.schemas.prover import Prover, Stopped
 from broker.adapters.schemas.remembered import RememberedAnswers
 from broker.domain.canonical import JsonObject, JsonValue
@@ -243,11 +246,16 @@ def _read(written: JsonValue) -> tuple[Answer, ...] | None:
     return tuple(made)
 
 
-def _identity() -> str:
+def open_found_before(cache: Path) -> RememberedAnswers:
+    """What the rules found about tools, in the same folder; it rests on all of the domain and the services."""
+    return RememberedAnswers(cache, _identity(broker.domain, broker.engines, broker.services), name="found")
+
+
+def _identity(*packages: ModuleType) -> str:
     """The code that answers and the library that proves."""
     digest = sha256(f"{version('jsonschema-rs')} {jsonschema_rs.__file__ is not None}".encode())
-    for package in (broker.domain.schema, broker.engines):
+    for package in packages or (broker.domain.schema, broker.engines):
         for folder in sorted(package.__path__):
-            for path in sorted(Path(folder).glob("*.py")):
+            for path in sorted(Path(folder).rglob("*.py")):
                 digest.update(path.name.encode() + b"\0" + path.read_bytes() + b"\0")
     return digest.hexdigest()

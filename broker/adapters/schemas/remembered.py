@@ -24,7 +24,7 @@ from typing import Final
 from broker.domain.canonical import JsonValue
 
 MAX_BYTES: Final = 16 * 1024 * 1024
-MAX_LINE_BYTES: Final = 64 * 1024
+MAX_LINE_BYTES: Final = 256 * 1024
 _KEY: Final = 32
 _CHECK: Final = 8
 _KEPT_FILES: Final = 3
@@ -33,9 +33,10 @@ _KEPT_FILES: Final = 3
 class RememberedAnswers:
     """The file, read once when it is opened."""
 
-    def __init__(self, folder: Path, identity: str) -> None:
-        """identity: what the answers depend on beside the question."""
-        self._path = folder / f"answers-{sha256(identity.encode()).hexdigest()[:16]}.lines"
+    def __init__(self, folder: Path, identity: str, *, name: str = "answers") -> None:
+        """identity: what the answers depend on beside the question. name: what the files of this kind are called."""
+        self._path = folder / f"{name}-{sha256(identity.encode()).hexdigest()[:16]}.lines"
+        self._name = name
         self._known: dict[str, bytes] = {}
         self._usable = self._prepare(folder)
         if self._usable:
@@ -126,7 +127,7 @@ class RememberedAnswers:
     def _tidy(self, folder: Path) -> None:
         """Let files of older code go, but for the last few: two releases may run side by side."""
         with contextlib.suppress(OSError):
-            files = sorted(folder.glob("answers-*.lines"), key=lambda path: path.stat().st_mtime, reverse=True)
+            files = sorted(folder.glob(f"{self._name}-*.lines"), key=lambda path: path.stat().st_mtime, reverse=True)
             for path in files[_KEPT_FILES:]:
                 if path != self._path:
                     path.unlink(missing_ok=True)

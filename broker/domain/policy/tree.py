@@ -101,7 +101,7 @@ class PolicyTree:
     def contract_place(self, tool: ToolName, version: Version, pointer: str = "") -> Place:
         """Where the contract of a version says something; `pointer` is relative to the contract."""
         at = self.place(tool, version, "/contract")
-        name = self._contract_name(tool, version)
+        name = self.contract_name(tool, version)
         text = self.contracts.get(name or "")
         if name is None or text is None:
             return at
@@ -124,7 +124,8 @@ class PolicyTree:
         versions = root.get("versions") if root is not None else None
         return versions.get(version) if versions is not None else None
 
-    def _contract_name(self, tool: ToolName, version: Version) -> str | None:
+    def contract_name(self, tool: ToolName, version: Version) -> str | None:
+        """The file of a version's contract, as the version or one that it extends names it."""
         seen: set[str] = set()
         name: str | None = version
         while name is not None and name not in seen:
