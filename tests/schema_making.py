@@ -43,6 +43,21 @@ LITERALS = (
     {"b": "a"},
 )
 ANNOTATIONS = ({"format": "email"}, {"contentEncoding": "base64"}, {"contentMediaType": "application/json"})
+LARGE_NUMBERS = (
+    2**53 - 1,
+    2**53,
+    2**53 + 1,
+    2**63,
+    2**64,
+    10**30,
+    1e300,
+    -1e308,
+    1e-300,
+    5e-324,
+    -0.0,
+    0.1,
+    0.30000000000000004,
+)
 KINDS = ("object", "object", "object", "string", "string", "integer", "number", "array", "any", "any")
 PYTHON_TYPES = {"object": dict, "string": str, "integer": int, "number": int | float, "array": list}
 DIALECTS = (
@@ -75,6 +90,8 @@ class SchemaMaker:
                 made["properties"] = self._named(0)
         if self._definitions:
             made["$defs"] = {f"d{n}": self._node(1, n + 1, inside=False) for n in range(self._definitions)}
+        if self._chance.random() < 0.15:
+            self._ask_about_itself(made)
         self._refer_to_properties(made)
         return made
 
@@ -138,6 +155,19 @@ class SchemaMaker:
             makers[kind](made, depth)
         return made
 
+    def _ask_about_itself(self, made: dict[str, Any]) -> None:
+        """Let a combinator ask whether one property fits the whole, which is where closing may change a meaning."""
+        name = self._chance.choice(self._names)
+        made.setdefault("properties", {})[name] = {"additionalProperties": {}}
+        asked = {"properties": {name: {"$ref": "#"}}, "required": [name]}
+        match self._chance.choice(("not", "if", "oneOf")):
+            case "not":
+                made["not"] = asked
+            case "if":
+                made.update({"if": asked, "then": {"maxProperties": 1}, "else": {"required": [name]}})
+            case _:
+                made["oneOf"] = [asked, {"properties": {name: {"maxProperties": 1}}}]
+
     def _refer_to_properties(self, made: dict[str, Any]) -> None:
         """Let some references to the root lead to one of its properties instead, one that refers to nothing itself."""
         plain = [name for name, child in made.get("properties", {}).items() if '"$ref"' not in json.dumps(child)]
@@ -164,9 +194,10 @@ class SchemaMaker:
             made.update(self._chance.choice(ANNOTATIONS))
 
     def _number(self, made: dict[str, Any], depth: int) -> None:
+        stock = LARGE_NUMBERS if self._chance.random() < 0.06 else (-1, 0, 1, 2, 3, 1.5, 2.0)
         for keyword in ("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum"):
             if self._chance.random() < 0.3:
-                made[keyword] = self._chance.choice((-1, 0, 1, 2, 3, 1.5, 2.0))
+                made[keyword] = self._chance.choice(stock)
         if self._chance.random() < 0.2:
             made["multipleOf"] = self._chance.choice((1, 2, 3, 0.5, 0.1, 0.01))
 

@@ -1,8 +1,8 @@
 """The plainest value that still shows what another one shows.
 
 Each step tries something plainer at one place and keeps it where it still holds: a member in place of the object around it, a
-member or an item left out, a plain value
-of the same type, a shorter string, a smaller number. It ends where no step helps, or the number of tries is used up.
+member or an item left out, a plain value of the same type, a shorter string, a smaller number. It ends where no step helps, or
+the number of tries is used up.
 """
 
 from __future__ import annotations
