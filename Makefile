@@ -8,10 +8,10 @@ TRIAL := .broker
 LOCK := $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header
 
 .DEFAULT_GOAL := help
-.PHONY: help demo serve test lint fix bench fuzz soundness lock
+.PHONY: help demo serve test lint fix bench bench-policy fuzz soundness lock
 
 help: ## Show this
-	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 18
+	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 18
 
 demo: $(STAMP) ## The whole story on real processes, told step by step
 	@$(BIN)/python -m tests.journeys.demo
@@ -46,6 +46,9 @@ fix: $(STAMP) ## Mend what ruff can mend
 
 bench: $(STAMP) ## CPU per request beside its own crypto
 	@$(BIN)/python -m tests.bench
+
+bench-policy: $(STAMP) ## broker policy check over 300 real tools: first run, second run, memory
+	@$(BIN)/python -m tests.bench.policy_check
 
 fuzz: $(STAMP) $(FUZZ_STAMP) ## schemathesis against a running broker, about two minutes; no 5xx allowed
 	@$(BIN)/python tests/fuzz/run.py --schemathesis .venv-fuzz/bin/schemathesis
