@@ -173,7 +173,8 @@ class SchemaMaker:
         plain = [name for name, child in made.get("properties", {}).items() if '"$ref"' not in json.dumps(child)]
         for node in _nodes(made):
             if plain and isinstance(node, dict) and node.get("$ref") == "#" and self._chance.random() < 0.5:
-                node["$ref"] = f"#/properties/{self._chance.choice(plain)}"
+                name = self._chance.choice(plain)
+                node["$ref"] = f"#/properties/{name.replace('~', '~0').replace('/', '~1')}"
 
     def _choose(self, made: dict[str, Any], kind: str) -> None:
         stock = [value for value in LITERALS if kind == "any" or isinstance(value, PYTHON_TYPES[kind])]

@@ -16,6 +16,7 @@ import jsonschema_rs
 import pytest
 from broker.adapters.schemas.arithmetic import Arithmetic, open_arithmetic
 from broker.domain.contracts.contract import ContractError, parse_contract
+from broker.domain.schema.answers import Blocker
 from broker.domain.schema.closure import accepted_inputs, close
 from broker.domain.schema.dialect import SchemaError, dialect_of
 from broker.engines.arguments import ArgumentValidator
@@ -149,18 +150,27 @@ def with_fractions(value: Any) -> bool:
     return isinstance(value, float) and value.is_integer()
 
 
+def claims_nothing(prover: Arithmetic, schema: dict[str, Any]) -> bool:
+    """Whether the checker has no reading either of a schema that the gate does not take."""
+    try:
+        own(schema)
+        return isinstance(prover.compiled(accepted_inputs(schema)), Blocker)
+    except (ContractError, SchemaError):
+        return True
+
+
 def views_agree(prover: Arithmetic, schema: dict[str, Any], chance: Random, samples: int = SAMPLES) -> tuple[int, int]:
     """Ask all readings about values by chance; how many were accepted, and of how many."""
     try:
         contract = parse_contract({"name": "t", "inputSchema": schema})
     except ContractError as error:
-        assert "beyond 2^53" in str(error)
+        if "beyond 2^53" not in str(error):
+            raise
         return 0, 0
     try:
         gate = ArgumentValidator(contract).accepts
     except ContractError:
-        with pytest.raises(SchemaError):
-            accepted_inputs(schema)
+        assert claims_nothing(prover, schema)
         return 0, 0
     checked = accepted_inputs(schema)
     in_schema, in_closure, in_checked = own(schema), newest(close(schema)), newest(checked)
