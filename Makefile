@@ -38,6 +38,7 @@ lint: $(STAMP) $(TRIAL)/policies/trust.yaml ## Style, types, layers, deploy file
 	$(BIN)/check-jsonschema --builtin-schema vendor.gitlab-ci --data-transform gitlab-ci deploy/ci/policy.gitlab.yml
 	$(BIN)/pre-commit validate-manifest .pre-commit-hooks.yaml
 	$(BIN)/broker policy check --without-keys policies
+	$(BIN)/broker policy test policies >/dev/null
 	.ci/words
 
 fix: $(STAMP) ## Mend what ruff can mend
