@@ -118,6 +118,7 @@ def test_a_template_bounds_the_argument_that_it_names(rules: Rules) -> None:
     [
         ({"files:read": True, "files:other": False}, ["files:read"], {"enforced_by": ["files:other"]}),
         ({"files:read": True, "files:at:{/path}": False}, ["files:read"], {}),
+        ({"files:read": True, "files:at:{/path}": True}, ["files:read"], {}),
         ({"files:read": True, "files:at:{/path}": needs("mode", "at")}, None, {}),
         ({"files:read": True}, None, {"within": ["/"]}),
     ],

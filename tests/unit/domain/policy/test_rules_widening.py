@@ -21,6 +21,19 @@ def with_tasks(**tasks: dict) -> dict:
 WORK = task("files:read", "files:write", ttl="60s", uses=2)
 
 
+def test_another_audience_is_refused_where_the_old_version_leaves_with_it(rules: Rules) -> None:
+    report = rules.report({"2": WIDE}, {"1": WIDE}, audience="https://evil.example")
+    assert ("scope.widened", "audience") in said(report)
+
+
+def test_what_may_not_be_true_is_not_what_may_not_be_one(rules: Rules) -> None:
+    before, after = (
+        version(inputs(["id"], id={"type": "integer", "minimum": 0, "not": {"const": one}}), scopes={"files:{/id}": True})
+        for one in (1, True)
+    )
+    assert ("scope.widened", "files:{/id}") in said(rules.step(before, after))
+
+
 @pytest.mark.parametrize(
     ("new", "key"),
     [
@@ -181,6 +194,12 @@ def test_a_right_that_was_cut_does_not_come_back_unseen(rules: Rules, more: dict
     report = rules.report({**BASE, **more}, BASE if with_base else None)
     keys = {(one.version, one.key) for one in report.refused if one.rule == "scope.widened"}
     assert {number for number, key in keys if key == "work/files:write"} & set(more)
+
+
+def test_two_versions_that_name_each_other_are_both_held_to_what_is_published(rules: Rules) -> None:
+    kept = version(READ, scopes=SCOPES)
+    report = rules.report({"1": WIDE, "2": {**kept, "replaces": "3"}, "3": {**kept, "replaces": "2"}}, {"1": WIDE})
+    assert {one.version for one in report.refused if one.rule == "lockstep.scope-kept"} == {"2", "3"}
 
 
 def test_a_version_put_before_all_others_is_compared_with_what_is_published(rules: Rules) -> None:
