@@ -28,8 +28,10 @@ from broker.domain.policy.templates import fill, safe_value
 from broker.domain.schema.answers import SAME, Answer, Blocker, No, Related, Unknown, Yes
 from broker.domain.schema.dialect import SchemaError
 from broker.domain.schema.embedding import both
+from broker.domain.schema.fits import same
 from broker.domain.schema.holding import holding, values_at
 from broker.domain.schema.positions import property_schema
+from broker.domain.schema.projection import project
 from broker.domain.schema.regular import difference, intersection, matches, member, nothing
 from broker.domain.schema.strings import Bounds, spelled_language
 from broker.ports.schemas import SchemaArithmetic
@@ -58,7 +60,7 @@ class ScopeLanguages:
         schemas = []
         for facts in (old, new):
             found = property_schema(facts.version.contract.input_schema, pointer)
-            if found is None:
+            if found is None or not project(facts.accepted or {}, pointer).whole:
                 unknown = Unknown((Blocker("", pointer, "several parts of the contract speak of it"),))
                 return Related(unknown, unknown)
             schemas.append(found)
@@ -237,8 +239,8 @@ def _needing(template: str, facts: VersionFacts) -> JsonObject:
 def _same(template: str, old: VersionPolicy, new: VersionPolicy) -> bool:
     pointers = old.scopes[template].placeholders
     return (
-        old.contract.input_schema == new.contract.input_schema
-        and old.scopes[template] == new.scopes[template]
+        same(old.contract.input_schema, new.contract.input_schema)
+        and same(old.scopes[template].needed_when, new.scopes[template].needed_when)
         and [old.arguments.get(pointer) for pointer in pointers] == [new.arguments.get(pointer) for pointer in pointers]
     )
 

@@ -186,6 +186,16 @@ def test_two_values_are_compared_each_by_itself(compare):
     assert related.lost.witness.startswith("repo:d:")
 
 
+def test_a_condition_elsewhere_on_an_argument_is_not_overlooked(arithmetic, compare):
+    plain = inputs(path=WORD, mode={"enum": ["r", "w"]})
+    writing = {"properties": {"mode": {"const": "w"}}, "required": ["mode"]}
+    bound = {**plain, "if": writing, "then": {"properties": {"path": text("^a[a-z]*$")}}}
+    about_mode = {**plain, "if": {"required": ["path"]}, "then": {"required": ["mode"]}}
+    languages = ScopeLanguages(arithmetic)
+    assert languages.values_related("/path", compare.facts(plain), compare.facts(bound)).relation is Relation.UNDECIDED
+    assert languages.values_related("/path", compare.facts(plain), compare.facts(about_mode)).relation is Relation.EQUAL
+
+
 @pytest.mark.parametrize("pattern", [r"^[\w-]+$", r"^(?!x)[a-z]+$", r"^([a-z])\1$"])
 def test_what_validators_read_differently_is_undecided(compare, pattern):
     related = compare(compare.facts(inputs(path=text(pattern))), compare.facts(inputs(path=text("^[a-z]+$"))))
