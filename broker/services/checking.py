@@ -84,6 +84,12 @@ class PolicyChecker:
             yield from check_widening(step, before, tree)
             yield from check_claims(step, tree)
 
+    def check_one(
+        self, tree: PolicyTree, base: PolicyTree | None, tool: ToolName, number: Version
+    ) -> tuple[Finding, ...]:
+        """What `check` says of one version."""
+        return tuple(self._version(tree, base, tool, number))
+
     def _tool(self, tree: PolicyTree, base: PolicyTree | None, tool: ToolName) -> tuple[Finding, ...]:
         """The findings about the versions of a tool, made before where nothing changed since."""
         memory = self._found_before

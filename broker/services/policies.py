@@ -162,9 +162,15 @@ class Policies:
         before = _published_before(tree, version, published, view)
         if before is not None and published.version(version.tool, before) is None:
             return Report((follows_unread(tree, version.tool, version.version, before),))
+        checker = self._checker()
+        found = list(checker.check_one(tree, published.tree, version.tool, version.version))
         old = published.version(version.tool, before)
-        found = self._checker().check_version(tree, version, old=old, old_tree=published.tree)
-        judged = report(list(found), tree, today=self._today())
+        if old is not None and before != tree.predecessor(version.tool, version.version):
+            # what it follows in the files is not published: callers step from the last one that is
+            said = {(one.rule, one.key) for one in found}
+            over = checker.check_version(tree, version, old=old, old_tree=published.tree)
+            found += [one for one in over if (one.rule, one.key) not in said]
+        judged = report(found, tree, today=self._today())
         mine = tuple(one for one in judged.findings if (one.tool, one.version) == (version.tool, version.version))
         uses = tuple(use for use in judged.exceptions if (use.tool, use.version) == (version.tool, version.version))
         return replace(judged, findings=mine, exceptions=uses)

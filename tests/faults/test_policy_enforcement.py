@@ -270,6 +270,27 @@ def test_a_version_is_compared_with_what_was_published_whatever_it_says_it_repla
     assert (status, "scope.widened" in rules(body, "refused")) == (409, True)
 
 
+def test_a_version_that_was_loaded_is_judged_once_more_against_what_was_published_since(
+    broker: BrokerProcess, files: Files
+) -> None:
+    wire = broker.start().wire
+    wire.serve("root.modes@1")
+    files.add("2", schema_of("read"), **CUT)
+    # follows 1 as 2 does, and is as wide as 1: no step from it, but one from 2
+    files.add("3", schema_of("read", "write"), extends="1", replaces="1", change={"class": "semantic only"})
+    files.edit(lambda versions: versions.update({"2": versions.pop("2")}))
+    status, body = reload(wire)
+    assert status == 200, body
+    wire.command("root.modes@2", "publish")
+    wire.command("root.modes@2", "canary", weight_percent=100)
+    wire.command("root.modes@2", "promote")
+
+    answer = wire.admin("POST", "/versions/root.modes/3/publish", body={})
+
+    assert (answer.status_code, answer.json()["reason"]) == (409, "policy_refused")
+    assert "scope.widened" in rules(answer.json(), "refused")
+
+
 def test_an_exception_that_is_used_is_recorded_at_the_load_and_at_the_publication(
     broker: BrokerProcess, files: Files
 ) -> None:
