@@ -5,7 +5,7 @@
 | `$ref`                                            | what it leads to, beside what stands here; words here win            |
 | `allOf` of one, without names or items            | the one, likewise; with them, it is closed in another way             |
 | `anyOf` or `oneOf` of null and one such           | the other, whose `type` takes null too                              |
-| `const`                                           | `enum` of one value                                                 |
+| `const`                                           | `enum` of one value, of none where `enum` does not hold it            |
 | a bound that bounds nothing (`minLength: 0`)      | nothing                                                             |
 | draft-07 and older                                | 2020-12, as `dialect` says; what it ignores is words                 |
 
@@ -14,6 +14,7 @@ Nothing is refused: what cannot be unfolded stays as it stands.
 
 from __future__ import annotations
 
+import json
 from typing import Final, TypeAlias
 from urllib.parse import unquote
 
@@ -94,10 +95,9 @@ class Document:
         if self._steps < _MAX_STEPS:
             self._follow(found)
         if "const" in found:
-            value, place = found["const"]
-            if "enum" not in found:
-                found["enum"] = ([value], place)
-                del found["const"]
+            value, place = found.pop("const")
+            listed = found["enum"][0] if "enum" in found else [value]
+            found["enum"] = ([value] if _holds(listed, value) else [], place)
         for keyword in ("minLength", "minItems", "minProperties"):
             if keyword in found and found[keyword][0] == 0:
                 del found[keyword]
@@ -158,6 +158,16 @@ def kinds(unfolded: Unfolded) -> frozenset[str] | None:
     value = unfolded.get("type", (None, ""))[0]
     names = value if isinstance(value, list) else [value]
     return frozenset(str(name) for name in names) if value is not None else None
+
+
+def _holds(values: JsonValue, value: JsonValue) -> bool:
+    """Whether a value is among others, as far as can be told without a validator."""
+    spelt = json.dumps(value, sort_keys=True)
+    return isinstance(values, list) and any(
+        json.dumps(item, sort_keys=True) == spelt
+        or (item == value and not isinstance(item, bool | list | dict) and not isinstance(value, bool))
+        for item in values
+    )
 
 
 def _merged(found: Unfolded, more: Unfolded) -> bool:

@@ -192,3 +192,8 @@ def test_text_of_a_contract_is_short_printable_and_on_one_line(keyword):
     (renamed,) = [words(change) for change in schema_changes({}, {"properties": {HOSTILE: {}}})]
     assert renamed.isprintable()
     assert len(renamed) < 260
+
+
+def test_a_const_beside_an_enum_counts():
+    (change,) = schema_changes(holding({"enum": ["a", 2]}), holding({"enum": ["a", 2], "const": 2}))
+    assert words(change) == '`x` no longer accepts "a"'
