@@ -19,6 +19,7 @@ from broker.domain.policy.permissions import ATTACKS, DANGER, PermissionArgument
 from broker.domain.policy.templates import SAFE_PATH_PATTERN, SAFE_PATTERN
 from broker.domain.schema.answers import Answer, Blocker, No, Unknown, Yes
 from broker.domain.schema.embedding import refused
+from broker.domain.schema.fits import same
 from broker.domain.schema.holding import NOTHING, holding, put_at, values_at
 from broker.domain.schema.patterns import Unportable, parse_pattern
 from broker.domain.schema.projection import project
@@ -176,7 +177,7 @@ def common(arithmetic: SchemaArithmetic, *schemas: JsonObject | None) -> Answer:
             return Unknown((Blocker("", "", "a contract has no one reading"),))
         if schema == NOTHING:
             return No("nothing is accepted")
-        if schema and schema not in asked:
+        if schema and not any(same(schema, other) for other in asked):
             asked.append(schema)
     return arithmetic.common(asked)
 

@@ -29,6 +29,7 @@ from broker.domain.policy.templates import binds
 from broker.domain.schema.answers import SAME, Answer, Blocker, No, Related, Unknown, Yes
 from broker.domain.schema.closure import accepted_inputs, in_place, open_inputs
 from broker.domain.schema.dialect import SchemaError
+from broker.domain.schema.fits import same
 from broker.domain.schema.holding import NOTHING, holding, values_at
 from broker.ports.schemas import SchemaArithmetic
 from broker.services.exposure import Exposure, common, condition, refused_by
@@ -149,7 +150,7 @@ class Facts:
 
     def _condition(self, scope: str, term: str, old: VersionFacts, new: VersionFacts) -> Related:
         before, after = old.version.scopes[scope].needed_when, new.version.scopes[term].needed_when
-        if before == after:
+        if same(before, after):
             return SAME
         needed, needs = condition(before), condition(after)
         return Related(

@@ -16,6 +16,7 @@ from broker.domain.policy.document import VersionPolicy
 from broker.domain.policy.findings import Finding, Place, RuleId, Severity
 from broker.domain.policy.tree import PolicyTree
 from broker.domain.schema.dialect import escape
+from broker.domain.schema.fits import same
 
 _WHY = (
     "a version is what callers, credentials and records refer to; if it could change, none of them would say anything"
@@ -44,18 +45,19 @@ def edits(old: VersionPolicy, new: VersionPolicy) -> Iterator[tuple[str, str]]:
         yield "", f"the audience changed from {old.audience} to {new.audience}"
     for name in sorted({*old.arguments, *new.arguments}):
         before, after = old.arguments.get(name), new.arguments.get(name)
-        same = (
+        unchanged = (
             before is not None
             and after is not None
             and before.kind == after.kind
             and set(before.within) == set(after.within)
             and set(before.enforced_by) == set(after.enforced_by)
         )
-        if not same:
+        if not unchanged:
             yield f"/arguments/{escape(name)}", f"the argument {name} {_became(before, after)}"
     for name in sorted({*old.scopes, *new.scopes}):
-        if old.scopes.get(name) != new.scopes.get(name):
-            yield f"/scopes/{escape(name)}", f"the scope {name} {_became(old.scopes.get(name), new.scopes.get(name))}"
+        was, is_ = old.scopes.get(name), new.scopes.get(name)
+        if was is None or is_ is None or not same(was.needed_when, is_.needed_when):
+            yield f"/scopes/{escape(name)}", f"the scope {name} {_became(was, is_)}"
     for name, task in sorted(new.tasks.items()):
         granted = old.tasks.get(name)
         if granted is not None and set(granted.scopes) != set(task.scopes):

@@ -6,7 +6,8 @@ For each task, and for what all tasks have in common:
 2. a scope that the task did not grant, unless it binds one that it did (`t` → `t:{/argument}`);
 3. a template that can become scopes that it could not;
 4. a condition that hands the scope to inputs that both versions accept;
-5. a root that takes in more, or that is gone; an `enforced_by` that is gone, or loses a scope that is still granted.
+5. a root that takes in more, or that is gone; an `enforced_by` that is gone, or loses a scope that is still granted;
+6. another audience, where the credentials of the new version are good and those of the old one were not.
 
 Two different people approve it, or it does not happen.
 """
@@ -41,6 +42,7 @@ def check_widening(step: StepFacts, old_tree: PolicyTree, tree: PolicyTree) -> I
     yield from _languages(step, tree)
     yield from _conditions(step, old_tree, tree)
     yield from _arguments(step, old_tree, tree)
+    yield from _audience(step, old_tree, tree)
 
 
 def _access(step: StepFacts, old_tree: PolicyTree, tree: PolicyTree) -> Iterator[Finding]:
@@ -148,6 +150,14 @@ def _arguments(step: StepFacts, old_tree: PolicyTree, tree: PolicyTree) -> Itera
                 yield _finding(
                     step, tree, pointer, argument, said, ", ".join(before.enforced_by), spelt, related=related
                 )
+
+
+def _audience(step: StepFacts, old_tree: PolicyTree, tree: PolicyTree) -> Iterator[Finding]:
+    old, new = step.old.version, step.new.version
+    if old.audience != new.audience:
+        said = "credentials are good at another audience"
+        related = (_before(old_tree, step, ""),)
+        yield _finding(step, tree, "", "audience", said, old.audience, new.audience, related=related)
 
 
 def _before(old_tree: PolicyTree, step: StepFacts, pointer: str) -> tuple[Place, str]:

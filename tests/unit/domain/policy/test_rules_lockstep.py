@@ -60,6 +60,22 @@ def test_a_condition_that_is_false_cuts_the_scope_though_its_name_stays(rules: R
     assert {rule for rule, _ in said(rules.step(OLD, new))} == {"lockstep.schema-kept", "lockstep.scope-kept"}
 
 
+def test_a_condition_that_asks_for_one_no_longer_holds_for_true(rules: Rules) -> None:
+    schema = inputs(["force"], force={"type": ["boolean", "integer"]})
+    before, after = (version(schema, scopes={"files:read": True, "files:write": needs("force", v)}) for v in (True, 1))
+    report = rules.step(before, after)
+    assert said(report) == {("lockstep.schema-kept", "files:write"), ("scope.widened", "files:write")}
+    assert the(report, "lockstep.schema-kept").witness == {"force": True}
+    assert the(report, "scope.widened").witness == {"force": 1}
+
+
+def test_terms_that_need_true_and_one_between_them_bind_both(rules: Rules) -> None:
+    schema = inputs(["force", "a", "b"], force={"enum": [True, 1]}, a=SAFE, b=SAFE)
+    bound = {"files:{/a}": needs("force", True), "files:{/b}": needs("force", 1)}
+    report = rules.step(version(schema, scopes={"files": True}), version(schema, scopes=bound))
+    assert "lockstep.schema-kept" not in {rule for rule, _ in said(report)}
+
+
 def test_inputs_lost_alone_are_refused_with_an_input_that_is_lost(rules: Rules) -> None:
     old = version(inputs(note={"type": "string"}), scopes={"files:read": True})
     report = rules.step(old, version(inputs(note=LONGER), scopes={"files:read": True}))

@@ -45,6 +45,12 @@ def test_a_published_task_may_be_taken_away(rules: Rules) -> None:
     assert said(rules.report({"1": ONE}, {"1": two})) == set()
 
 
+def test_a_condition_that_asks_for_one_is_not_the_one_that_asks_for_true(rules: Rules) -> None:
+    schema = inputs(["force"], force={"type": ["boolean", "integer"]})
+    before, after = (version(schema, scopes={**SCOPES, "files:write": needs("force", one)}) for one in (True, 1))
+    assert ("version.edited", "scopes/files:write") in said(rules.report({"1": after}, {"1": before}))
+
+
 def test_another_audience_is_an_edit_of_every_version(rules: Rules) -> None:
     report = rules.report({"1": ONE, "2": ONE}, {"1": ONE}, audience="https://evil.example")
     assert ("version.edited", "audience") in said(report)

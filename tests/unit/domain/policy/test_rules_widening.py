@@ -28,7 +28,9 @@ def test_another_audience_is_refused_where_the_old_version_leaves_with_it(rules:
 
 def test_what_may_not_be_true_is_not_what_may_not_be_one(rules: Rules) -> None:
     before, after = (
-        version(inputs(["id"], id={"type": "integer", "minimum": 0, "not": {"const": one}}), scopes={"files:{/id}": True})
+        version(
+            inputs(["id"], id={"type": "integer", "minimum": 0, "not": {"const": one}}), scopes={"files:{/id}": True}
+        )
         for one in (1, True)
     )
     assert ("scope.widened", "files:{/id}") in said(rules.step(before, after))
