@@ -22,7 +22,7 @@ from typing import Final
 from broker.domain.canonical import JsonObject, JsonValue
 from broker.domain.policy.document import ROOTED_KINDS, VersionPolicy
 from broker.domain.policy.facts import VersionFacts
-from broker.domain.policy.roots import normalise, within
+from broker.domain.policy.roots import normalise, root_within, within
 from broker.domain.policy.scope_language import raw_values, scope_values, spellings
 from broker.domain.policy.templates import fill, safe_value
 from broker.domain.schema.answers import SAME, Answer, Blocker, No, Related, Unknown, Yes
@@ -254,7 +254,7 @@ def _roots_cover(template: str, less: VersionPolicy, more: VersionPolicy) -> boo
             continue
         if narrow is None or not narrow.within or wide is None or narrow.kind != wide.kind:
             return False
-        if not all(within(wide.kind, root, roots) is not None for root in narrow.within):
+        if not all(root_within(wide.kind, root, roots) for root in narrow.within):
             return False
     return True
 

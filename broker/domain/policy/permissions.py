@@ -21,7 +21,7 @@ from typing import Final
 from broker.domain.canonical import JsonObject, JsonValue
 from broker.domain.policy.document import VersionPolicy
 from broker.domain.schema.dialect import SchemaError, escape
-from broker.domain.schema.holding import alternatives, members_of
+from broker.domain.schema.holding import MAX_PARTS, alternatives, members_of
 
 _MAX_ARGUMENTS: Final = 500
 _MAX_VISITED: Final = 20_000
@@ -129,11 +129,14 @@ def string_arguments(schema: JsonObject) -> Iterator[tuple[str, JsonObject]]:
         if len(seen) > _MAX_ARGUMENTS or visited > _MAX_VISITED:
             raise TooManyArguments(f"more than {_MAX_ARGUMENTS} arguments, or too many ways to them")
         if depth > _MAX_DEPTH:
-            continue
+            raise TooManyArguments(f"arguments nested more than {_MAX_DEPTH} deep")
         if node is True and pointer and pointer not in seen:
             seen.add(pointer)
             yield pointer, {}
-        for part, below in alternatives(node, schema, refs):
+        parts = alternatives(node, schema, refs)
+        if len(parts) >= MAX_PARTS:
+            raise TooManyArguments(f"{MAX_PARTS} or more schemas for one argument")
+        for part, below in parts:
             properties = part.get("properties")
             for name, child in properties.items() if isinstance(properties, dict) else ():
                 pending.append((f"{pointer}/{escape(name)}", child, depth + 1, below))
@@ -148,7 +151,7 @@ def _is_free_text(part: JsonObject) -> bool:
         return False
     kind = part.get("type")
     if kind is None:
-        return not any(name in part for name in ("properties", "items", "anyOf", "oneOf", "allOf", "$ref"))
+        return not any(name in part for name in ("items", "anyOf", "oneOf", "allOf", "$ref"))
     return kind == "string" or (isinstance(kind, list) and "string" in kind)
 
 

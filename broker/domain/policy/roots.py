@@ -74,6 +74,13 @@ def within(kind: str, value: str, roots: Iterable[str]) -> str | None:
     return normal if any(_under(kind, normal, root) for root in roots) else None
 
 
+def root_within(kind: str, root: str, roots: Iterable[str]) -> bool:
+    """Whether all that lies under a root lies under one of these. Roots are in normal form."""
+    if kind == "host" and root.startswith("*."):
+        return any(wider.startswith("*.") and root.endswith(wider[1:]) for wider in roots)
+    return within(kind, root, roots) is not None
+
+
 def normalise_root(kind: str, root: str) -> str | None:
     """The normal form of a root; None where it cannot be one."""
     if kind == "host" and root.startswith("*."):

@@ -20,7 +20,7 @@ from broker.domain.canonical import JsonValue
 from broker.domain.policy.access import access_growth
 from broker.domain.policy.facts import StepFacts
 from broker.domain.policy.findings import Finding, Place, RuleId, Severity
-from broker.domain.policy.roots import within
+from broker.domain.policy.roots import root_within
 from broker.domain.policy.templates import binds
 from broker.domain.policy.tree import PolicyTree
 from broker.domain.policy.undecided import undecided
@@ -129,13 +129,13 @@ def _arguments(step: StepFacts, old_tree: PolicyTree, tree: PolicyTree) -> Itera
         related = (_before(old_tree, step, pointer),)
         roots = after.within if after is not None else ()
         if before.within:
-            wider = [root for root in roots if within(before.kind, root, before.within) is None]
+            wider = [root for root in roots if not root_within(before.kind, root, before.within)]
             if not roots or wider or (after is not None and after.kind != before.kind):
                 said = f"{argument} is no longer bound to its roots" if not roots else f"{argument} has a wider root"
                 spelt = ", ".join(roots) or "anywhere"
                 yield _finding(
                     step, tree, pointer, argument, said, ", ".join(before.within), spelt,
-                    witness=wider[0] if wider else None, shows="inside now, and outside before", related=related,
+                    witness=_below(wider[0]) if wider else None, shows="inside now, and outside before", related=related,
                 )  # fmt: skip
         elif before.enforced_by and (after is None or not (after.enforced_by or after.within)):
             said = f"nothing is said any more to enforce what {argument} may be"
@@ -150,6 +150,11 @@ def _arguments(step: StepFacts, old_tree: PolicyTree, tree: PolicyTree) -> Itera
                 yield _finding(
                     step, tree, pointer, argument, said, ", ".join(before.enforced_by), spelt, related=related
                 )
+
+
+def _below(root: str) -> str:
+    """A value that lies under a root."""
+    return f"a{root[1:]}" if root.startswith("*.") else root
 
 
 def _audience(step: StepFacts, old_tree: PolicyTree, tree: PolicyTree) -> Iterator[Finding]:

@@ -15,7 +15,7 @@ from broker.domain.schema.closure import in_place
 from broker.domain.schema.dialect import SchemaError
 
 NOTHING: Final[JsonObject] = {"not": {}}
-_MAX_PARTS: Final = 128
+MAX_PARTS: Final = 128
 _MAX_FORMS: Final = 16
 
 
@@ -124,7 +124,7 @@ def alternatives(node: JsonValue, root: JsonObject, refs: frozenset[str]) -> lis
     found: list[tuple[JsonObject, frozenset[str]]] = []
     pending: list[tuple[JsonValue, frozenset[str]]] = [(node, refs)]
     done: set[int] = set()
-    while pending and len(found) < _MAX_PARTS:
+    while pending and len(found) < MAX_PARTS:
         one, seen = pending.pop()
         for part, below in in_place(one, root, seen):
             if id(part) in done:

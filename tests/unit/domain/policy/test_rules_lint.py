@@ -64,6 +64,7 @@ def test_free_text_that_is_a_permission_by_its_name_is_flagged_with_an_attack(
         {"type": "array", "prefixItems": [TEXT]},
         {"not": {"const": ""}},
         {"if": TEXT, "then": {"minLength": 1}},
+        {"properties": {"depth": {"type": "integer"}}},
         True,
         {},
     ],
@@ -142,6 +143,19 @@ def test_an_argument_that_says_in_words_what_it_is_is_flagged(rules: Rules) -> N
 
 def test_a_contract_with_more_arguments_than_are_looked_at_is_undecided(rules: Rules) -> None:
     schema = inputs(path=TEXT, **{f"note{number}": TEXT for number in range(600)})
+    assert ("relation.undecided", "") in said(alone(rules, schema))
+
+
+def test_a_path_nested_deeper_than_is_looked_at_is_undecided(rules: Rules) -> None:
+    schema = inputs(path=TEXT)
+    for number in range(13):
+        schema = inputs(**{f"level{number}": schema})
+    assert ("relation.undecided", "") in said(alone(rules, schema))
+
+
+def test_a_path_behind_more_choices_than_are_looked_at_is_undecided(rules: Rules) -> None:
+    others = [inputs([f"one{number}"], **{f"one{number}": [number]}) for number in range(140)]
+    schema = inputs(what={"anyOf": [inputs(["path"], path=TEXT), *others]})
     assert ("relation.undecided", "") in said(alone(rules, schema))
 
 

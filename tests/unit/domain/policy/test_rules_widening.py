@@ -149,6 +149,28 @@ def test_roots_do_not_widen_unseen(rules: Rules, new: dict, witness: str | None)
     assert found.witness == witness
 
 
+@pytest.mark.parametrize(
+    ("before", "after", "witness"),
+    [
+        ("*.example.com", "*.example.com", None),
+        ("*.example.com", "*.a.example.com", None),
+        ("*.a.example.com", "*.example.com", "a.example.com"),
+        ("*.example.com", "*.anexample.com", "a.anexample.com"),
+        ("a.example.com", "*.a.example.com", "a.a.example.com"),
+    ],
+)
+def test_a_root_of_many_hosts_is_wider_where_a_host_shows_it(
+    rules: Rules, before: str, after: str, witness: str | None
+) -> None:
+    schema = inputs(["host"], host={"type": "string", "pattern": "^[a-z.]+$", "maxLength": 40})
+    old, new = (
+        version(schema, scopes={"files:read": True}, arguments={"/host": {"kind": "host", "within": [root]}})
+        for root in (before, after)
+    )
+    report = rules.step(old, new)
+    assert [one.witness for one in report.findings if one.rule == "scope.widened"] == ([witness] if witness else [])
+
+
 def test_roots_may_narrow(rules: Rules) -> None:
     assert said(rules.step(rooted("/srv"), rooted("/srv/reports"))) == set()
 
