@@ -2,7 +2,7 @@
 
 1. An exception names the rule, the tool, the version, a reason, who approved it, and the last day it holds. `key` narrows it
    to one thing inside the version; without it, it covers all that the rule says of that version.
-2. `scope.widened`, and `version.edited` through which rights could grow in place, need two different people.
+2. `scope.widened`, and what rights could grow behind (`version.edited`, `relation.undecided`), need two different people.
    `version.digest` and `exception.invalid` have no exception.
 3. The last day is at most `MAX_DAYS` away. After it, the exception is itself refused.
 4. They stand in `exceptions.yaml` alone.
@@ -19,7 +19,7 @@ from broker.domain.policy.located import Located
 
 MAX_DAYS: Final = 90
 NO_EXCEPTION: Final = (RuleId.VERSION_DIGEST, RuleId.EXCEPTION_INVALID)
-TWO_APPROVALS: Final = (RuleId.SCOPE_WIDENED, RuleId.VERSION_EDITED)
+TWO_APPROVALS: Final = (RuleId.SCOPE_WIDENED, RuleId.VERSION_EDITED, RuleId.RELATION_UNDECIDED)
 _DAYS: Final = (31, 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31)
 
 

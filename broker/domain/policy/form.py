@@ -278,7 +278,7 @@ EXCEPTION: Final = Record(
         "version": (VERSION, "the version it is about; no other is covered"),
         "key": (WORDS, "the one scope, task or argument it is about; all of the version where it is left out"),
         "reason": (WORDS, "why"),
-        "approved_by": (_list(NAME), "who approved it; scope.widened needs two different people"),
+        "approved_by": (_list(NAME), "who approved it; what may widen a grant needs two different people"),
         "expires": (DAY, "the last day it holds, at most 90 days away"),
     },
     required=("rule", "tool", "version", "reason", "approved_by", "expires"),

@@ -173,7 +173,7 @@ def test_what_cannot_be_told_is_undecided_and_says_what_stands_in_the_way(rules:
 def test_an_exception_lets_an_undecided_step_through_and_stays_listed(rules: Rules) -> None:
     old = version(inputs(["note"], note=HARD), scopes={"files:read": True})
     new = version(inputs(["note"], note=HARDER), scopes={"files:read": True})
-    report = rules.step(old, new, exceptions=[excepted("relation.undecided", "2")])
+    report = rules.step(old, new, exceptions=[excepted("relation.undecided", "2", "ann", "bob")])
     assert said(report) == set()
     assert the(report, "relation.undecided").severity is Severity.EXCEPTED
     assert [use.used for use in report.exceptions] == [True]
@@ -202,3 +202,13 @@ def test_what_is_taken_over_by_extends_is_compared_too(rules: Rules) -> None:
     assert ("lockstep.scope-kept", "files:write") in said(rules.step(OLD, new))
     cut = version(READ, extends="1", scopes={"files:write": None}, tasks={"work": task("files:read")})
     assert said(rules.step(OLD, cut)) == set()
+
+
+def test_one_person_does_not_excuse_what_is_unknown(rules: Rules) -> None:
+    """Something could have grown behind it: that takes two, and so does not knowing."""
+    old = version(inputs(["note"], note=HARD), scopes={"files:read": True})
+    new = version(inputs(["note"], note=HARDER), scopes={"files:read": True})
+    report = rules.step(old, new, exceptions=[excepted("relation.undecided", "2", "ann")])
+    assert {"relation.undecided", "exception.invalid"} <= {
+        finding.rule for finding in (*report.undecided, *report.refused)
+    }
