@@ -36,6 +36,8 @@ from broker.services.exposure import Exposure, common, condition, refused_by
 from broker.services.scope_languages import ScopeLanguages
 
 EVERY_OBJECT: Final[JsonObject] = {"type": "object"}
+_COMBINING: Final = ("allOf", "anyOf", "oneOf", "not", "if", "then", "else", "items", "contains", "prefixItems")
+_SAYING_NOTHING: Final = ("$schema", "$comment", "$defs", "title", "description", "type")
 _MAPS: Final = ("additionalProperties", "patternProperties", "unevaluatedProperties")
 
 
@@ -160,6 +162,9 @@ class Facts:
 
     def _moved(self, old: VersionFacts, new: VersionFacts) -> Iterator[Moved]:
         for pointer, because in sorted(_permissions(old.version, new.version).items()):
+            if not pointer:
+                yield Moved("what is accepted", because, "changed", Yes(None))
+                continue
             schemas = [facts.version.contract.input_schema for facts in (old, new)]
             present = [_lists(schema, pointer) for schema in schemas]
             if not any(present):
@@ -221,7 +226,7 @@ def _arguments(version: VersionPolicy) -> tuple[PermissionArgument, ...]:
 
 
 def _named_in(needed_when: JsonValue, pointer: str = "") -> Iterator[str]:
-    """The pointers of the properties that a condition speaks of, at any depth."""
+    """The pointers of the properties that a condition speaks of, at any depth; "" where that may be any of them."""
     if isinstance(needed_when, list):
         for item in needed_when:
             yield from _named_in(item, pointer)
@@ -236,8 +241,10 @@ def _named_in(needed_when: JsonValue, pointer: str = "") -> Iterator[str]:
         elif keyword == "required" and isinstance(value, list):
             for needed in value:
                 yield f"{pointer}/{str(needed).replace('~', '~0').replace('/', '~1')}"
-        elif keyword in ("allOf", "anyOf", "oneOf", "not", "if", "then", "else", "items", "contains", "prefixItems"):
+        elif keyword in _COMBINING:
             yield from _named_in(value, pointer)
+        elif not pointer and keyword not in _SAYING_NOTHING:
+            yield ""  # a reference, names by pattern, how many there are: below a pointer, that one stands for it
 
 
 def _lists(schema: JsonObject, pointer: str) -> bool:

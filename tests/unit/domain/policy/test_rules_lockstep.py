@@ -110,6 +110,25 @@ def test_a_reason_does_not_excuse_a_permission_that_changed(
     assert because in found.what
 
 
+@pytest.mark.parametrize(
+    "condition",
+    [
+        {"$defs": {"it": needs("m")}, "$ref": "#/$defs/it"},
+        {"patternProperties": {"^m$": {"minLength": 1}}, "minProperties": 1},
+        {"not": {"const": {}}},
+    ],
+)
+def test_a_reason_does_not_excuse_what_a_condition_may_depend_on_without_naming_it(
+    rules: Rules, condition: dict
+) -> None:
+    old, new = (
+        version(inputs(m={"type": "string", "maxLength": most}), scopes={"files:read": True, "files:write": condition})
+        for most in (9, 5)
+    )
+    report = rules.step(old, {**new, "unrelated": "A shorter word."})
+    assert "what is accepted changed" in the(report, "lockstep.alone").what
+
+
 def test_a_reason_does_not_excuse_a_scope_that_was_cut(rules: Rules) -> None:
     new = version(BOTH, scopes={"files:read": True}, unrelated="nobody writes")
     assert ("lockstep.alone", "scopes") in said(rules.step(OLD, new))
