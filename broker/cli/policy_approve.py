@@ -53,7 +53,9 @@ _STOPPING: Final = (Severity.REFUSED, Severity.UNDECIDED)
 @click.option("--version", "number", required=True)
 @click.option("--key", help="The one scope, task or argument it is about; else all that the rule says of the version.")
 @click.option("--reason", required=True, help="Why the rule should not hold here.")
-@click.option("--by", "by", multiple=True, required=True, metavar="NAME", help="Who approves; some rules need two people.")
+@click.option(
+    "--by", "by", multiple=True, required=True, metavar="NAME", help="Who approves; some rules need two people."
+)
 @click.option("--expires", metavar="YYYY-MM-DD", help=f"The last day, at most {MAX_DAYS} days away.")
 @click.option("--days", type=click.IntRange(1), help=f"Instead of --expires; {_DAYS} where neither is given.")
 @click.option("--base", metavar="REF|DIR", help="What the folder is compared with, as in `policy check`.")

@@ -113,7 +113,9 @@ class _Search:
         """Built values: for all schemas together, and for each."""
         limit = _BASES[min(depth, len(_BASES) - 1)]
         together = [term for terms in places for term in terms]
-        drawn = (value for terms in [together, *places] for value in self._builder.drawn(terms, depth).between(0, limit))
+        drawn = (
+            value for terms in [together, *places] for value in self._builder.drawn(terms, depth).between(0, limit)
+        )
         return list(_distinct(drawn))
 
     def _pool(self, places: Sequence[Sequence[Term]], depth: int) -> Drawn:
