@@ -11,8 +11,9 @@ from .telling import Teller
 async def stable(scene: Scene) -> None:
     tell, exchanges, ana, dora = scene.tell, scene.exchanges, scene.ana, scene.dora
     run_all = scene.operators.run_all
-    await run_all(("publish", "db.query@3"), ("publish", "db.query@4"), ("publish", "files.read@1"))
-    await run_all(("promote", "db.query@3"), ("promote", "files.read@1"))
+    await run_all(("publish", "db.query@3"), ("publish", "files.read@1"))
+    # After the version that it replaces: an older one that comes later is judged as what would follow the newer.
+    await run_all(("publish", "db.query@4"), ("promote", "db.query@3"), ("promote", "files.read@1"))
 
     tell.say("First by hand: what the MCP server does just before it runs a tool for ana.")
     arguments = {"query": REVENUE, "timeout_ms": 5000}
