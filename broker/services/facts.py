@@ -28,7 +28,7 @@ from broker.domain.policy.permissions import PermissionArgument, TooManyArgument
 from broker.domain.policy.templates import binds
 from broker.domain.schema.answers import SAME, Answer, Blocker, No, Related, Unknown, Yes
 from broker.domain.schema.closure import accepted_inputs, in_place, open_inputs
-from broker.domain.schema.dialect import SchemaError
+from broker.domain.schema.dialect import SchemaError, escape
 from broker.domain.schema.fits import same
 from broker.domain.schema.holding import NOTHING, holding, values_at
 from broker.ports.schemas import SchemaArithmetic
@@ -235,12 +235,12 @@ def _named_in(needed_when: JsonValue, pointer: str = "") -> Iterator[str]:
     for keyword, value in needed_when.items():
         if keyword == "properties" and isinstance(value, dict):
             for name, child in value.items():
-                below = f"{pointer}/{name.replace('~', '~0').replace('/', '~1')}"
+                below = f"{pointer}/{escape(name)}"
                 yield below
                 yield from _named_in(child, below)
         elif keyword == "required" and isinstance(value, list):
             for needed in value:
-                yield f"{pointer}/{str(needed).replace('~', '~0').replace('/', '~1')}"
+                yield f"{pointer}/{escape(str(needed))}"
         elif keyword in _COMBINING:
             yield from _named_in(value, pointer)
         elif not pointer and keyword not in _SAYING_NOTHING:

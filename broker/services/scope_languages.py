@@ -26,7 +26,7 @@ from broker.domain.policy.roots import normalise, root_within, within
 from broker.domain.policy.scope_language import raw_values, scope_values, spellings
 from broker.domain.policy.templates import fill, safe_value
 from broker.domain.schema.answers import SAME, Answer, Blocker, No, Related, Unknown, Yes
-from broker.domain.schema.dialect import SchemaError
+from broker.domain.schema.dialect import SchemaError, escape
 from broker.domain.schema.embedding import both
 from broker.domain.schema.fits import same
 from broker.domain.schema.holding import holding, values_at
@@ -282,7 +282,7 @@ def _with_any(witness: JsonObject, fillers: dict[str, JsonObject], pointer: str 
     """The inputs that are the witness with any fitting value at the pointers; None where the way there is through a list."""
     properties: JsonObject = {}
     for name, value in witness.items():
-        below = f"{pointer}/{name.replace('~', '~0').replace('/', '~1')}"
+        below = f"{pointer}/{escape(name)}"
         if below in fillers and not isinstance(value, list):
             properties[name] = fillers[below]
         elif any(wanted == below or wanted.startswith(below + "/") for wanted in fillers):

@@ -27,7 +27,7 @@ from broker.domain.policy.tree import PolicyTree
 from broker.domain.policy.trials import Request, ask
 from broker.domain.schema.answers import Answer, Yes
 from broker.domain.schema.closure import accepted_inputs
-from broker.domain.schema.dialect import SchemaError
+from broker.domain.schema.dialect import SchemaError, unescape
 from broker.domain.schema.holding import holding
 from broker.ports.arguments import ArgumentMatcher
 from broker.ports.schemas import SchemaArithmetic
@@ -218,7 +218,7 @@ def _values(mutant: Mutant, pointer: str, version: VersionPolicy) -> Iterator[st
 def _replaced(arguments: JsonObject, pointer: str, value: str) -> JsonObject | None:
     """The arguments with the value at a pointer exchanged; None where nothing stands there, or a list is on the way."""
     name, slash, rest = pointer[1:].partition("/")
-    key = name.replace("~1", "/").replace("~0", "~")
+    key = unescape(name)
     if key not in arguments:
         return None
     if not slash:

@@ -14,32 +14,18 @@ from pathlib import Path
 from typing import Any
 
 from broker.domain.contracts.contract import ContractError, parse_contract
+from tests.advisory_parts import TRUST
 
 DATA = Path(__file__).parents[3] / "shared" / "data"
 TOOLS = 300
 _NAME = re.compile(r"[^A-Za-z0-9_.-]+")
 _WORD = re.compile(r"[a-z][A-Za-z0-9_-]*")
-_TRUST = """tenant: default
-issuers:
-  https://idp.example:
-    jwks: {file: keys/idp.json}
-    algorithms: [ES256]
-    claims: {groups: groups}
-    ceiling: {tools: ["*"], scopes: ["*"]}
-clients:
-  agents:
-    auth: private_key_jwt
-    jwks: {file: keys/agents.json}
-    resource: https://agents.example/mcp
-    tools: ["*"]
-    may: [exchange]
-"""
 
 
 def write_tree(folder: Path, *, most_versions: int | None = None) -> tuple[int, int]:
     """Write the folder; how many tools and versions it has. most_versions: only the newest of each tool."""
     (folder / "tests").mkdir(parents=True)
-    (folder / "trust.yaml").write_text(_TRUST)
+    (folder / "trust.yaml").write_text(TRUST)
     tools = list(_histories())[:TOOLS]
     versions = 0
     for tool, contracts in tools:

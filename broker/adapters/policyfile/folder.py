@@ -23,6 +23,7 @@ from broker.domain.policy.document import Policy, ToolPolicy
 from broker.domain.policy.located import Located, PolicyInvalidError, Problem, Problems
 from broker.domain.policy.parse import PolicyFiles, parse_policy
 from broker.domain.policy.tree import PolicyTree
+from broker.domain.schema.dialect import unescape
 from broker.domain.tokens.keys import JwksError
 from broker.engines.arguments import VersionMatcher
 from broker.engines.jwk import parse_jwks
@@ -224,7 +225,7 @@ def _place_of(root: Located | None, version: str, pointer: str) -> Located | Non
         return None if node is None else node.get("contract") or node
     for step in pointer.split("/")[1:]:
         items = node.items()
-        name = step.replace("~1", "/").replace("~0", "~")
+        name = unescape(step)
         below = items[int(step)] if step.isdecimal() and int(step) < len(items) else node.get(name)
         if below is None:
             break

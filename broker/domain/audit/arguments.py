@@ -18,6 +18,7 @@ from functools import lru_cache
 from typing import Final
 
 from broker.domain.canonical import JsonObject, JsonValue, canonical_json
+from broker.domain.schema.dialect import escape
 
 MAX_LEAVES: Final = 64
 MAX_POINTER_CHARACTERS: Final = 96
@@ -49,7 +50,7 @@ def _name(pointer: str, key: DigestKey) -> str:
 def _leaves(value: JsonValue, pointer: str) -> Iterator[tuple[str, JsonValue]]:
     if isinstance(value, dict) and value:
         for name, child in value.items():
-            yield from _leaves(child, f"{pointer}/{name.replace('~', '~0').replace('/', '~1')}")
+            yield from _leaves(child, f"{pointer}/{escape(name)}")
     elif isinstance(value, list) and value:
         for index, child in enumerate(value):
             yield from _leaves(child, f"{pointer}/{index}")

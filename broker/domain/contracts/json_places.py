@@ -10,6 +10,8 @@ import json
 import re
 from typing import Final
 
+from broker.domain.schema.dialect import unescape
+
 _SPACE: Final = re.compile(r"[ \t\n\r]*")
 _STRING: Final = re.compile(r'"(?:[^"\\]|\\.)*"', re.DOTALL)
 _SCALAR: Final = re.compile(r"[^\s,\]}]+")
@@ -17,7 +19,7 @@ _SCALAR: Final = re.compile(r"[^\s,\]}]+")
 
 def line_and_column(text: str, pointer: str) -> tuple[int, int]:
     """1-based line and column. The text is JSON; where it is not, the place is as far as it could be read."""
-    steps = [step.replace("~1", "/").replace("~0", "~") for step in pointer.split("/")[1:]]
+    steps = [unescape(step) for step in pointer.split("/")[1:]]
     found = at = _space(text, 0)
     for step in steps:
         place = _below(text, at, step)

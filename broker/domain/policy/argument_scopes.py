@@ -17,6 +17,7 @@ from broker.domain.ids import version_id
 from broker.domain.policy.document import ArgumentFacts, TaskRule, VersionPolicy
 from broker.domain.policy.roots import normalise, within
 from broker.domain.policy.templates import fill, safe_value
+from broker.domain.schema.dialect import unescape
 from broker.domain.scopes import ScopeSet
 
 
@@ -76,7 +77,7 @@ def _values_at(arguments: JsonObject, pointer: str) -> Iterator[JsonValue]:
     """
     level: list[JsonValue] = [arguments]
     for step in pointer.split("/")[1:]:
-        name = step.replace("~1", "/").replace("~0", "~")
+        name = unescape(step)
         below: list[JsonValue] = []
         for node in _members(level):
             if not isinstance(node, dict):

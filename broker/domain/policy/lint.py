@@ -21,7 +21,7 @@ from broker.domain.policy.permissions import DANGER
 from broker.domain.policy.tree import PolicyTree
 from broker.domain.policy.undecided import undecided
 from broker.domain.schema.answers import No, Unknown, Yes
-from broker.domain.schema.dialect import escape
+from broker.domain.schema.dialect import escape, unescape
 
 
 def lint(
@@ -178,7 +178,7 @@ def _schema_pointer(facts: VersionFacts, pointer: str) -> str:
         if isinstance(items, dict) and "properties" not in node:
             found, node = f"{found}/items", items
         properties = node.get("properties")
-        name = step.replace("~1", "/").replace("~0", "~")
+        name = unescape(step)
         child = properties.get(name) if isinstance(properties, dict) else None
         if not isinstance(child, dict):
             break

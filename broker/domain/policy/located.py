@@ -15,6 +15,7 @@ from typing import Final, TypeAlias
 
 from broker.domain.canonical import JsonValue
 from broker.domain.errors import BrokerError
+from broker.domain.schema.dialect import escape
 
 MAX_QUOTED: Final = 80
 MAX_PROBLEMS: Final = 200
@@ -153,7 +154,7 @@ class Problems:
 
 def child_pointer(pointer: str, name: str | int) -> str:
     """The JSON pointer one step further (RFC 6901)."""
-    return f"{pointer}/{str(name).replace('~', '~0').replace('/', '~1')}"
+    return f"{pointer}/{escape(str(name))}"
 
 
 def quote(value: Value) -> str:

@@ -26,7 +26,7 @@ from broker.domain.ids import Digest, TaskName
 from broker.domain.policy.document import ArgumentFacts, ArgumentRule, Policy, ScopeRule, TaskRule, VersionPolicy
 from broker.domain.policy.permissions import permission_arguments
 from broker.domain.policy.roots import normalise_root
-from broker.domain.schema.dialect import escape, subschemas
+from broker.domain.schema.dialect import escape, subschemas, unescape
 from broker.domain.scopes import within_patterns
 
 _CONSTRAINTS: Final = (
@@ -250,7 +250,7 @@ def _deciding(version: VersionPolicy) -> frozenset[str]:
     """The arguments, at the root, that are permissions or that a scope or its condition names."""
     pointers = [argument.pointer for argument in permission_arguments(version)]
     pointers += [pointer for rule in version.scopes.values() for pointer in rule.placeholders]
-    names = {pointer.split("/")[1].replace("~1", "/").replace("~0", "~") for pointer in pointers}
+    names = {unescape(pointer.split("/")[1]) for pointer in pointers}
     pending: list[JsonValue] = [rule.needed_when for rule in version.scopes.values()]
     while pending:
         node = pending.pop()
@@ -265,7 +265,7 @@ def _deciding(version: VersionPolicy) -> frozenset[str]:
 
 
 def _bears_on(pointer: str, schema: JsonObject, deciding: frozenset[str]) -> bool:
-    steps = [step.replace("~1", "/").replace("~0", "~") for step in pointer.split("/")[1:]]
+    steps = [unescape(step) for step in pointer.split("/")[1:]]
     if steps[0] == "properties":
         return steps[1] in deciding
     listed = schema.get("required")
@@ -306,7 +306,7 @@ def _put(node: JsonObject, below: str, changed: JsonValue) -> JsonObject:
     if isinstance(inner, list):
         return {**node, keyword: [changed if str(index) == rest else one for index, one in enumerate(inner)]}
     assert isinstance(inner, dict)
-    return {**node, keyword: {**inner, rest.replace("~1", "/").replace("~0", "~"): changed}}
+    return {**node, keyword: {**inner, unescape(rest): changed}}
 
 
 def _is_long(bound: JsonValue) -> bool:

@@ -39,7 +39,7 @@ from broker.domain.policy.roots import normalise_root, within
 from broker.domain.policy.shape import conform
 from broker.domain.policy.templates import could_spell, parse_template
 from broker.domain.schema.closure import in_place
-from broker.domain.schema.dialect import SchemaError
+from broker.domain.schema.dialect import SchemaError, escape, unescape
 
 _MAX_PARTS: Final = 256
 
@@ -196,7 +196,7 @@ class _Reader:
             self._problems.report(key, "scope.condition", message, mend=nearest_keyword(str(key.value)))
         if needed is not None and isinstance(condition, dict) and schema is not None:
             for name in sorted(_names_in(condition)):
-                if property_at(schema, f"/{name.replace('~', '~0').replace('/', '~1')}") is None:
+                if property_at(schema, f"/{escape(name)}") is None:
                     message = f"needed_when asks for {name!r}, which the contract does not have"
                     self._problems.report(needed, "scope.condition", message, mend=_legal(schema))
         return ScopeRule(template, placeholders or (), condition if isinstance(condition, bool | dict) else False)
@@ -258,7 +258,7 @@ def property_at(schema: JsonObject, pointer: str) -> JsonObject | None:
 def _property_at(schema: JsonObject, pointer: str) -> JsonObject | None:
     found: list[JsonValue] = [schema]
     for step in pointer.split("/")[1:]:
-        name = step.replace("~1", "/").replace("~0", "~")
+        name = unescape(step)
         parts = [part for node in found for part in _with_members(node, schema)]
         named = [part["properties"] for part in parts if isinstance(part.get("properties"), dict)]
         found = [properties[name] for properties in named if isinstance(properties, dict) and name in properties]

@@ -20,7 +20,7 @@ from typing import Final
 
 from broker.domain.canonical import JsonObject, JsonValue
 from broker.domain.policy.document import VersionPolicy
-from broker.domain.schema.dialect import SchemaError, escape
+from broker.domain.schema.dialect import SchemaError, escape, unescape
 from broker.domain.schema.holding import MAX_PARTS, alternatives, members_of
 
 _MAX_ARGUMENTS: Final = 500
@@ -104,7 +104,7 @@ def permission_arguments(version: VersionPolicy) -> tuple[PermissionArgument, ..
     found = {pointer: PermissionArgument(pointer, rule.kind, "declared") for pointer, rule in version.arguments.items()}
     try:
         for pointer, node in string_arguments(version.contract.input_schema):
-            kind = kind_by_name(pointer.rsplit("/", 1)[-1].replace("~1", "/").replace("~0", "~"))
+            kind = kind_by_name(unescape(pointer.rsplit("/", 1)[-1]))
             because = "name"
             if kind is None:
                 kind, because = _kind_by_use(node), "use"

@@ -17,6 +17,7 @@ from broker.domain.policy.document import Policy, VersionPolicy
 from broker.domain.policy.exceptions import PolicyException
 from broker.domain.policy.findings import Place
 from broker.domain.policy.located import Entry, Located
+from broker.domain.schema.dialect import unescape
 
 _TAKEN_OVER = ("contract", "digest", "arguments", "scopes", "tasks")
 
@@ -160,7 +161,7 @@ def _deepest(entry: Entry, steps: tuple[str, ...]) -> tuple[Located, int]:
     """The key, or list member, that lies furthest along the steps, and how many steps that is."""
     found, node, depth = entry.key, entry.value, 0
     for step in steps:
-        name = step.replace("~1", "/").replace("~0", "~")
+        name = unescape(step)
         below = node.entries().get(name)
         items = node.items()
         if below is not None:

@@ -23,7 +23,7 @@ from broker.domain.policy.document import Policy, VersionPolicy
 from broker.domain.policy.nearby import nearby
 from broker.domain.policy.principals import Who, clients_for, issuers_for, let_in
 from broker.domain.policy.trials import Request
-from broker.domain.schema.dialect import escape
+from broker.domain.schema.dialect import escape, unescape
 
 _SHOWN: Final = 80
 _MAX_NEARBY: Final = 2_000
@@ -101,7 +101,7 @@ def _arguments(request: Request, arguments: JsonObject, version: VersionPolicy) 
 def _under(arguments: JsonObject, pointer: str, kind: str, root: str) -> JsonObject | None:
     """The arguments with the last part of the value at a pointer put under a root; None where no text stands there."""
     name, slash, rest = pointer[1:].partition("/")
-    key = name.replace("~1", "/").replace("~0", "~")
+    key = unescape(name)
     value = arguments.get(key)
     if slash:
         below = _under(value, f"/{rest}", kind, root) if isinstance(value, dict) else None

@@ -22,7 +22,7 @@ from typing import Final
 from urllib.parse import unquote
 
 from broker.domain.canonical import JsonObject, JsonValue
-from broker.domain.schema.dialect import SchemaError, escape, modern, subschemas
+from broker.domain.schema.dialect import SchemaError, escape, modern, subschemas, unescape
 from broker.domain.schema.untouched import keep_references
 
 _SEEN_BESIDE: Final = ("additionalProperties", "unevaluatedProperties")
@@ -108,7 +108,7 @@ def resolve(root: JsonObject, reference: str) -> JsonValue:
         return _anchor(root, fragment)
     node: JsonValue = root
     for step in fragment.split("/")[1:]:
-        name = step.replace("~1", "/").replace("~0", "~")
+        name = unescape(step)
         if isinstance(node, dict) and name in node:
             node = node[name]
         elif isinstance(node, list) and name.isdecimal() and int(name) < len(node):

@@ -108,6 +108,11 @@ def escape(name: str) -> str:
     return name.replace("~", "~0").replace("/", "~1")
 
 
+def unescape(step: str) -> str:
+    """The name that one step of a JSON pointer spells."""
+    return step.replace("~1", "/").replace("~0", "~")
+
+
 def _check_one_reading(schema: JsonObject) -> None:
     pending: list[tuple[str, JsonValue]] = [("", schema)]
     while pending:

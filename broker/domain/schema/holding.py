@@ -12,7 +12,7 @@ from typing import Final
 
 from broker.domain.canonical import JsonObject, JsonValue
 from broker.domain.schema.closure import in_place
-from broker.domain.schema.dialect import SchemaError
+from broker.domain.schema.dialect import SchemaError, unescape
 
 NOTHING: Final[JsonObject] = {"not": {}}
 MAX_PARTS: Final = 128
@@ -21,7 +21,7 @@ _MAX_FORMS: Final = 16
 
 def holding(contract: JsonObject, pointer: str, leaf: JsonObject) -> JsonObject:
     """Objects in which a value at the pointer fits `leaf`. Raises `SchemaError` where a reference leads nowhere."""
-    steps = tuple(step.replace("~1", "/").replace("~0", "~") for step in pointer.split("/")[1:])
+    steps = tuple(unescape(step) for step in pointer.split("/")[1:])
     forms = _forms(contract, steps, leaf, contract, frozenset())
     if not forms:
         return NOTHING
@@ -33,7 +33,7 @@ def put_at(value: JsonValue, pointer: str, leaf: JsonValue, contract: JsonObject
 
     A suggestion: whether the contract accepts it is the validator's to say.
     """
-    steps = [step.replace("~1", "/").replace("~0", "~") for step in pointer.split("/")[1:]]
+    steps = [unescape(step) for step in pointer.split("/")[1:]]
     try:
         made = _with_leaf(value, steps, leaf, contract, contract, frozenset())
     except SchemaError:
@@ -66,7 +66,7 @@ def values_at(value: JsonValue, pointer: str) -> Iterator[JsonValue]:
     """The values at a pointer, lists on the way and at the end opened."""
     level: list[JsonValue] = [value]
     for step in pointer.split("/")[1:]:
-        name = step.replace("~1", "/").replace("~0", "~")
+        name = unescape(step)
         level = [node[name] for node in _opened(level) if isinstance(node, dict) and name in node]
     yield from _opened(level)
 

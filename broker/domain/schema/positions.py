@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from broker.domain.canonical import JsonObject, JsonValue
 from broker.domain.schema.closure import in_place
-from broker.domain.schema.dialect import SchemaError, modern
+from broker.domain.schema.dialect import SchemaError, modern, unescape
 
 
 def property_schema(contract: JsonObject, pointer: str) -> JsonObject | None:
@@ -17,7 +17,7 @@ def property_schema(contract: JsonObject, pointer: str) -> JsonObject | None:
         root = modern(contract)
         found: list[JsonValue] = [root]
         for step in pointer.split("/")[1:]:
-            name = step.replace("~1", "/").replace("~0", "~")
+            name = unescape(step)
             found = [child for node in found for child in _children(node, root, name)]
         found = [member for node in found for member in _members(node, root)]
     except SchemaError:

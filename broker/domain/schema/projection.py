@@ -19,7 +19,7 @@ from typing import Final
 
 from broker.domain.canonical import JsonObject, JsonValue
 from broker.domain.schema.closure import resolve
-from broker.domain.schema.dialect import SchemaError
+from broker.domain.schema.dialect import SchemaError, unescape
 from broker.domain.schema.patterns import Unportable, parse_pattern
 from broker.domain.schema.regular import any_text, matches, nothing
 from broker.domain.schema.strings import NONE, UNKNOWN, Bounds, all_of, any_of, spelled_language
@@ -62,7 +62,7 @@ def project(schema: JsonObject, pointer: str, *, witness: bool = False) -> Proje
 
     witness: read patterns as the validator does, to find candidates (`strings`).
     """
-    steps = tuple(step.replace("~1", "/").replace("~0", "~") for step in pointer.split("/")[1:])
+    steps = tuple(unescape(step) for step in pointer.split("/")[1:])
     try:
         found = _Projecting(schema, witness=witness).at([schema], steps, frozenset(("object",)), 0)
     except SchemaError:
