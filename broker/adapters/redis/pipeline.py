@@ -6,7 +6,12 @@
 3. A batch has one deadline: that of the call that has waited longest. So no call waits longer than `call_seconds`.
 4. A connection that breaks or does not answer is closed, never used again. What was broken off is sent once more within
    the deadline, which is safe because every call acts once for its id. Then all that wait fail.
-5. A connection belongs to one process and one event loop; after a fork, or in another loop, there is a new one.
+5. What a server refused without acting, because it is not or no longer the one to ask (a replica, another slot's node, one
+   that lacks the functions), is sent once more over a new connection, for which the topology is asked anew.
+6. With `replicas`, each batch ends with WAIT, and an answer is a pair: the reply, and how many replicas have acknowledged
+   the batch, -1 where that is unknown. Only what writes each time it is called may go this way: WAIT counts for the last
+   write of its connection, and a repeat that writes nothing would be counted at once.
+7. A connection belongs to one process and one event loop; after a fork, or in another loop, there is a new one.
 """
 
 from __future__ import annotations
@@ -14,7 +19,6 @@ from __future__ import annotations
 import asyncio
 import os
 from collections import deque
-from collections.abc import Callable
 from typing import Final
 
 from hiredis import pack_command
@@ -23,10 +27,13 @@ from redis.exceptions import ConnectionError as BrokenError
 from redis.exceptions import RedisError, ResponseError
 from redis.exceptions import TimeoutError as SlowError
 
-from broker.adapters.redis.replies import failure_of
+from broker.adapters.redis.replies import failure_of, is_elsewhere
+from broker.adapters.redis.topology import Topology, closed
 from broker.domain.errors import BrokerError, StoreUnavailableError
 
 BATCH_CALLS: Final = 256
+WAIT_SHARE: Final = 4
+"""WAIT may take this part of a call's time: a call that queues behind a batch that waits in vain still has its own turn."""
 
 _left_behind: list[object] = []
 """Connections of a parent process: closing them here would reach into the parent's event loop."""
@@ -46,13 +53,16 @@ class _Call:
 class Pipeline:
     """Sends commands and hands back replies; an error reply is handed back as a value.
 
-    calls: how many commands were sent, repeats included.
+    calls: how many commands were sent, repeats included. replicas: how many must have each batch (6).
     """
 
-    def __init__(self, connect: Callable[[], AbstractConnection], *, call_seconds: float, queue_limit: int) -> None:
+    def __init__(self, topology: Topology, *, call_seconds: float, queue_limit: int, replicas: int = 0) -> None:
         self.calls = 0
-        self._connect = connect
+        self._topology = topology
         self._call_seconds = call_seconds
+        wait: tuple[str | int, ...] = ("WAIT", replicas, int(call_seconds * 1000 / WAIT_SHARE))
+        self._wait = pack_command(wait) if replicas else b""  # type: ignore[arg-type]
+        self._replicas = replicas
         self._queue_limit = queue_limit
         self._queue: deque[_Call] = deque()
         self._connection: AbstractConnection | None = None
@@ -109,10 +119,12 @@ class Pipeline:
         try:
             async with asyncio.timeout_at(batch[0].joined + self._call_seconds):
                 try:
-                    await self._exchange(batch)
+                    refused = await self._exchange(batch)
                 except (BrokenError, OSError):
+                    refused = [call for call in batch if not call.answer.done()]
+                if refused:
                     await self._drop()
-                    await self._exchange([call for call in batch if not call.answer.done()])
+                    await self._exchange(refused, again=True)
         except (TimeoutError, SlowError):
             await self._lose(batch, StoreUnavailableError(f"the store did not answer within {self._call_seconds:g} s"))
         except (BrokenError, OSError) as error:
@@ -120,6 +132,8 @@ class Pipeline:
             await self._lose(batch, known or StoreUnavailableError("the store cannot be reached"))
         except RedisError as error:  # while connecting: wrong password, rights
             await self._lose(batch, failure_of(error))
+        except BrokerError as error:  # while the primary is looked for
+            await self._lose(batch, error)
         except asyncio.CancelledError:
             await self._lose(batch, StoreUnavailableError("the broker is closing its connection to the store"))
             raise
@@ -129,23 +143,49 @@ class Pipeline:
                 batch, StoreUnavailableError(f"the store's answer is not understood ({type(error).__name__})")
             )
 
-    async def _exchange(self, batch: list[_Call]) -> None:
-        connection = self._connection
-        if connection is None:
-            connection = self._connect()
-            self._connection = connection  # kept before it is open, so that whatever happens it is closed
-            await connection.connect()  # type: ignore[no-untyped-call]
+    async def _exchange(self, batch: list[_Call], *, again: bool = False) -> list[_Call]:
+        """One round trip; the calls that were refused without acting (5), none when it is the second one."""
+        connection = await self._connected()
         self.calls += len(batch)
-        await connection.send_packed_command(b"".join([call.command for call in batch]), check_health=False)
+        commands = [call.command for call in batch]
+        await connection.send_packed_command(b"".join([*commands, self._wait]), check_health=False)
+        refused: list[_Call] = []
+        answers: list[tuple[_Call, object]] = []
         for call in batch:
-            try:
-                reply = await connection.read_response(disconnect_on_error=False)
-            except BrokenError:
-                raise
-            except ResponseError as error:
-                reply = error
-            if not call.answer.done():
+            reply = await self._read(connection)
+            if not again and isinstance(reply, ResponseError) and is_elsewhere(reply):
+                refused.append(call)
+            elif self._wait:
+                answers.append((call, reply))
+            elif not call.answer.done():
                 call.answer.set_result(reply)
+        if self._wait:
+            counted = await self._read(connection)
+            acknowledged = counted if type(counted) is int else -1
+            for call, reply in answers:
+                if not call.answer.done():
+                    call.answer.set_result((reply, acknowledged))
+            self._topology.look(soon=acknowledged < self._replicas)
+        else:
+            self._topology.look()
+        return refused
+
+    async def _connected(self) -> AbstractConnection:
+        connection = self._connection
+        if connection is not None and not self._topology.is_present(connection):
+            await self._drop()
+            connection = None
+        if connection is None:
+            self._connection = connection = await self._topology.open()
+        return connection
+
+    async def _read(self, connection: AbstractConnection) -> object:
+        try:
+            return await connection.read_response(disconnect_on_error=False)
+        except BrokenError:
+            raise
+        except ResponseError as error:
+            return error
 
     async def _lose(self, batch: list[_Call], failure: BrokerError) -> None:
         await self._drop()
@@ -161,7 +201,4 @@ class Pipeline:
     async def _drop(self) -> None:
         connection, self._connection = self._connection, None
         if connection is not None:
-            try:
-                await connection.disconnect(nowait=True)
-            except (RedisError, OSError):
-                pass
+            await closed(connection)

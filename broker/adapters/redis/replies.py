@@ -18,14 +18,19 @@ import re
 from typing import Final
 
 from redis.exceptions import (
+    AskError,
     AuthenticationError,
     BusyLoadingError,
     ClusterCrossSlotError,
+    ClusterDownError,
     InvalidResponse,
     MovedError,
     NoPermissionError,
     OutOfMemoryError,
+    ReadOnlyError,
     RedisError,
+    ResponseError,
+    TryAgainError,
 )
 from redis.exceptions import ConnectionError as BrokenError
 
@@ -61,6 +66,11 @@ RIGHTS: Final = (
 def is_function_missing(error: RedisError) -> bool:
     """Whether the functions are gone (FUNCTION FLUSH, or a primary that never had them)."""
     return "function not found" in str(error).lower()
+
+
+def is_elsewhere(error: ResponseError) -> bool:
+    """Whether the server refused a command, without acting, because it is not the one to ask, or not at present."""
+    return isinstance(error, ReadOnlyError | AskError | TryAgainError | ClusterDownError) or is_function_missing(error)
 
 
 def failure_of(error: RedisError) -> BrokerError:

@@ -27,10 +27,15 @@ class Session:
 
     async def step(self, function: bytes, keys: tuple[bytes, ...], *arguments: bytes | str | int) -> list[object]:
         """One fenced call; its reply. Raises what the reply stands for."""
+        return self.reply(await self.pipeline.call(*self.fenced(function, keys, *arguments)))
+
+    def fenced(
+        self, function: bytes, keys: tuple[bytes, ...], *arguments: bytes | str | int
+    ) -> tuple[bytes | str | int, ...]:
+        """The command of a fenced call."""
         if not self.gen:
             raise StoreUnclaimedError("no incarnation of the store has been adopted or claimed yet")
-        reply = await self.pipeline.call(b"FCALL", function, len(keys), *keys, self.gen, self.seq, *arguments)
-        return self.reply(reply)
+        return (b"FCALL", function, len(keys), *keys, self.gen, self.seq, *arguments)
 
     async def command(self, *command: bytes | str | int) -> object:
         """One command outside the fence, for looking at the store. Raises what the reply stands for."""

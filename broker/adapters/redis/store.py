@@ -1,4 +1,7 @@
-"""The store behind the three ports `CredentialStore`, `VersionStore` and `StoreFence`, over one connection."""
+"""The store behind the three ports `CredentialStore`, `VersionStore` and `StoreFence`, over one connection.
+
+What must have reached replicas goes over a second one (`replicated.py`), and only where replicas are required.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +10,9 @@ from broker.adapters.redis.credentials import RedisCredentials
 from broker.adapters.redis.incarnation import RedisFence
 from broker.adapters.redis.keys import tenant_keys
 from broker.adapters.redis.pipeline import Pipeline
+from broker.adapters.redis.replicated import Replicated
 from broker.adapters.redis.session import Session
+from broker.adapters.redis.topology import OneAddress
 from broker.adapters.redis.versions import RedisVersions
 from broker.domain.errors import ConfigurationError
 
@@ -17,6 +22,7 @@ class RedisStore:
 
     call_seconds: the longest that a call may take, reconnecting included; connect_seconds: for a connection alone.
     queue_limit: how many calls may wait at once. protocol: RESP 2 or 3, which makes no difference but on the wire.
+    required_replicas: how many replicas must have a step of `replicated` before it counts.
     Raises `ConfigurationError` for an unusable URL or tenant.
     """
 
@@ -29,15 +35,21 @@ class RedisStore:
         connect_seconds: float = 1.0,
         queue_limit: int = 10_000,
         protocol: Protocol = 2,
+        required_replicas: int = 0,
     ) -> None:
         try:
             keys = tenant_keys(tenant)
         except ValueError:
             raise ConfigurationError("tenant: 1 to 32 of a-z, 0-9 and -, a letter first") from None
-        connect = connector(url, connect_seconds=connect_seconds, protocol=protocol)
-        self._pipeline = Pipeline(connect, call_seconds=call_seconds, queue_limit=queue_limit)
-        session = Session(self._pipeline, keys)
-        self._session = session
+        self._topology = topology = OneAddress(connector(url, connect_seconds=connect_seconds, protocol=protocol))
+        self._pipeline = Pipeline(topology, call_seconds=call_seconds, queue_limit=queue_limit)
+        self._session = session = Session(self._pipeline, keys)
+        waiting = (
+            Pipeline(topology, call_seconds=call_seconds, queue_limit=queue_limit, replicas=required_replicas)
+            if required_replicas
+            else None
+        )
+        self.replicated = Replicated(session, waiting, required=required_replicas)
         self._fence = fence = RedisFence(session)
         credentials, versions = RedisCredentials(session), RedisVersions(session)
         # the ports' methods, bound once: no call on the hot road passes through another layer
@@ -71,5 +83,6 @@ class RedisStore:
         return self._fence.warnings
 
     async def close(self) -> None:
-        """Close the connection; calls that still wait fail."""
+        """Close the connections; calls that still wait fail."""
         await self._pipeline.close()
+        await self.replicated.close()
