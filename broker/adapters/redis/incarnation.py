@@ -63,8 +63,8 @@ class RedisFence:
         as_stored = (found.claimed_run_id, found.gen, found.seq) if found.gen else ("", "", "")
         reply = session.reply(
             await session.pipeline.call(
-                *(b"FCALL", b"store_claim_1", 5),
-                *(keys.control, keys.states, keys.versions, keys.marks, keys.outbox),
+                *(b"FCALL", b"store_claim_1", 6),
+                *(keys.control, keys.states, keys.versions, keys.marks, keys.outbox, keys.feed),
                 *(found.run_id, *as_stored, content.gen, content.seq, os.urandom(16), len(content.versions)),
                 *spelled,
             )

@@ -7,6 +7,8 @@
 | `{brk:T}:ver`           | hash   | tool@version → version record                                    | for ever  |
 | `{brk:T}:rev`           | hash   | revocation scope → seq                                           | for ever  |
 | `{brk:T}:out`           | hash   | gseq → step whose audit record is not known to be durable        | for ever  |
+| `{brk:T}:feed`          | stream | seq-0 → one step that moved seq; about the last thousand         | for ever  |
+| `{brk:T}:lea`           | hash   | verifier → client, how far it has got, number of its last lease  | for ever  |
 | `{brk:T}c<16 bytes>`    | string | credential record, under the raw bytes of its `jti`              | to expiry |
 | `{brk:T}:a:<assertion>` | string | a used-up client assertion → id of the call that used it         | to expiry |
 | `{brk:T}:i:<id>`        | string | idempotency id → the answer that was given                       | 24 h      |
@@ -38,6 +40,8 @@ class TenantKeys:
     versions: bytes
     marks: bytes
     outbox: bytes
+    feed: bytes
+    leases: bytes
     credential: bytes
     assertion: bytes
     idempotency: bytes
@@ -48,7 +52,7 @@ def tenant_keys(tenant: str) -> TenantKeys:
     if parse_tenant(tenant) is None:
         raise ValueError("not a tenant name")
     tag = b"{brk:%b}" % tenant.encode("ascii")
-    names = (b":ctl", b":st", b":ver", b":rev", b":out", b"c", b":a:", b":i:")
+    names = (b":ctl", b":st", b":ver", b":rev", b":out", b":feed", b":lea", b"c", b":a:", b":i:")
     return TenantKeys(*(tag + name for name in names))
 
 

@@ -19,6 +19,7 @@ _PARTS: Final = (
     "fence",
     "record",
     "assertion",
+    "feed",
     "step",
     "credential_issue",
     "credential_inquire",
@@ -28,6 +29,11 @@ _PARTS: Final = (
     "store_claim",
     "store_inspect",
     "store_read",
+    "store_snapshot",
+    "store_beat",
+    "lease_renew",
+    "lease_forget",
+    "marks_compact",
     "outbox_acknowledge",
 )
 

@@ -5,8 +5,11 @@ What must have reached replicas goes over a second one (`replicated.py`), and on
 
 from __future__ import annotations
 
+from typing import Final
+
 from broker.adapters.redis.connection import Protocol, connector
 from broker.adapters.redis.credentials import RedisCredentials
+from broker.adapters.redis.feed import RedisFeed
 from broker.adapters.redis.incarnation import RedisFence
 from broker.adapters.redis.keys import tenant_keys
 from broker.adapters.redis.pipeline import Pipeline
@@ -15,6 +18,9 @@ from broker.adapters.redis.session import Session
 from broker.adapters.redis.topology import OneAddress
 from broker.adapters.redis.versions import RedisVersions
 from broker.domain.errors import ConfigurationError
+
+LONGEST_WAIT_SECONDS: Final = 2.0
+"""How long a reader of the feed may wait for a step."""
 
 
 class RedisStore:
@@ -50,6 +56,7 @@ class RedisStore:
             else None
         )
         self.replicated = Replicated(session, waiting, required=required_replicas)
+        self._listening = Pipeline(topology, call_seconds=call_seconds + LONGEST_WAIT_SECONDS, queue_limit=queue_limit)
         self._fence = fence = RedisFence(session)
         credentials, versions = RedisCredentials(session), RedisVersions(session)
         # the ports' methods, bound once: no call on the hot road passes through another layer
@@ -66,6 +73,7 @@ class RedisStore:
         self.claim = fence.claim
         self.pending = fence.pending
         self.acknowledge = fence.acknowledge
+        self.feed = RedisFeed(session, self.replicated, self._listening)
 
     @property
     def gen(self) -> int:
@@ -85,4 +93,5 @@ class RedisStore:
     async def close(self) -> None:
         """Close the connections; calls that still wait fail."""
         await self._pipeline.close()
+        await self._listening.close()
         await self.replicated.close()

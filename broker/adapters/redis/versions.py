@@ -24,7 +24,9 @@ class RedisVersions:
     async def view(self) -> LifecycleView:
         gen = self._session.gen
         seq, held = await self._read(self._session.keys.versions)
-        return LifecycleView(gen, seq, {VersionId(name.decode()): _version(spelled) for name, spelled in held.items()})
+        return LifecycleView(
+            gen, seq, {VersionId(name.decode()): read_version(spelled) for name, spelled in held.items()}
+        )
 
     async def change(self, change: VersionChange) -> Applied | None:
         session = self._session
@@ -36,7 +38,10 @@ class RedisVersions:
             spelled += (record.id, record.state.value, spell_record(record))
         reply = await session.step(
             b"version_change_1",
-            (keys.control, keys.states, keys.versions, keys.marks, keys.outbox, keys.idempotency + change.id.encode()),
+            (
+                *(keys.control, keys.states, keys.versions, keys.marks, keys.outbox),
+                *(keys.idempotency + change.id.encode(), keys.feed),
+            ),
             change.seq,
             change.intent,
             len(change.records),
@@ -50,7 +55,7 @@ class RedisVersions:
         keys = session.keys
         reply = await session.step(
             b"scope_revoke_1",
-            (keys.control, keys.marks, keys.outbox, keys.idempotency + id.encode()),
+            (keys.control, keys.marks, keys.outbox, keys.idempotency + id.encode(), keys.feed),
             intent,
             *scopes,
         )
@@ -73,7 +78,8 @@ class RedisVersions:
         return Applied(gen, seq, gseq, repeated=reply[0] == b"repeated")
 
 
-def _version(spelled: bytes) -> VersionRecord:
+def read_version(spelled: bytes) -> VersionRecord:
+    """A version record as the store keeps it. Raises `StoreUnsuitableError`."""
     try:
         return read_record(spelled)
     except ValueError as error:

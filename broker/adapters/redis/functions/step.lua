@@ -9,10 +9,22 @@ local function known_step(key)
   return {'repeated', tonumber(gen), tonumber(seq), tonumber(gseq)}
 end
 
-local function finish_step(control, outbox, idempotency, gen, seq, intent)
+-- keys  control, outbox, idempotency, feed
+local function finish_step(control, outbox, idempotency, feed, gen, seq, intent, fields)
   redis.call('HSET', control, 'seq', string.format('%.0f', seq))
   local gseq = remember(control, outbox, gen, seq, intent)
   local kept = gen .. '|' .. string.format('%.0f', seq) .. '|' .. string.format('%.0f', gseq)
   redis.call('SET', idempotency, kept, 'EX', REMEMBERED_SECONDS)
+  tell(feed, gen, seq, idempotency, fields)
   return {'applied', tonumber(gen), seq, gseq}
+end
+
+-- the fields of the feed's entry for marks that are put in place at seq
+local function put_marks(marks, args, first, seq, fields)
+  local spelled = string.format('%.0f', seq)
+  for at = first, #args do
+    redis.call('HSET', marks, args[at], spelled)
+    fields[#fields + 1] = 'm:' .. args[at]
+    fields[#fields + 1] = spelled
+  end
 end

@@ -1,0 +1,11 @@
+-- store_beat: a write that says nothing, so that a broker sees whether this store still takes and replicates writes.
+-- KEYS  1 control     ARGV  1 want_gen  2 min_seq
+-- Returns {'beating', seq (a plain counter)}
+local function store_beat(keys, args)
+  local failure, _, seq = fence(keys[1], args[1], args[2])
+  if failure then return failure end
+  redis.call('HSET', keys[1], 'beat', now_ms())
+  return {'beating', seq}
+end
+
+redis.register_function{function_name = 'store_beat_1', callback = store_beat, flags = {'allow-oom'}}
