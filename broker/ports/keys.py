@@ -22,6 +22,10 @@ class Signer(Protocol):
         """A compact JWS (`typ: at+jwt`) over the claims, with the current key."""
         ...
 
+    def sign_as(self, kind: str, claims: JsonObject) -> str:
+        """A compact JWS whose `typ` is `kind`, with the current key: a statement that can be taken for no credential."""
+        ...
+
     def jwks(self) -> JsonObject:
         """The public keys as a JWK Set (RFC 7517 §5), current and still valid ones."""
         ...

@@ -3,7 +3,8 @@
 1. What is stored is what is hashed and what is read: a verifier never spells a record again.
 2. A record is at most `MAX_RECORD_BYTES`. One that is longer gets its long texts cut and says so (`truncated`); where
    that does not help, it is refused.
-3. A control record is what the store is rebuilt from, so nothing is ever cut in it; it is at most `MAX_CONTROL_BYTES`.
+3. A control record is what the store is rebuilt from, so nothing is ever cut in it, nor in a signed receipt; they are at
+   most `MAX_CONTROL_BYTES`.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from typing import Final
 
 import orjson
 
-from broker.domain.audit.records import CONTROL, Record, record_json
+from broker.domain.audit.records import CONTROL, WHOLE, Record, record_json
 from broker.domain.errors import AuditUnavailableError
 
 MAX_RECORD_BYTES: Final = 16_384
@@ -42,8 +43,9 @@ def encode_record(record: Record) -> Row:
     control = kind in CONTROL
     members = record_json(record)
     data = _spell(members)
-    limit = MAX_CONTROL_BYTES if control else MAX_RECORD_BYTES
-    if len(data) > limit and not control:
+    whole = kind in WHOLE
+    limit = MAX_CONTROL_BYTES if whole else MAX_RECORD_BYTES
+    if len(data) > limit and not whole:
         data = _spell({**members, **_shorten_members(members), "truncated": True})
     if len(data) > limit:
         raise AuditUnavailableError(f"a {kind} record of {len(data)} bytes cannot be stored; at most {limit} can")

@@ -32,7 +32,7 @@ from broker.engines.jwk import (
     public_jwk,
     signing_algorithm,
 )
-from broker.engines.jws import encode_header, sign_with_header
+from broker.engines.jws import encode_header, sign, sign_with_header
 
 SIGNING_ALGORITHMS: Final = ("ES256", "RS256", "EdDSA")
 TOKEN_TYPE: Final = "at+jwt"  # noqa: S105
@@ -115,6 +115,11 @@ class FileKeyStore:
     def sign(self, claims: JsonObject) -> str:
         """A compact JWS (`typ: at+jwt`) over the claims, with the current key."""
         return sign_with_header(self._header, claims, self._private, algorithm=self._algorithm)
+
+    def sign_as(self, kind: str, claims: JsonObject) -> str:
+        """A compact JWS whose `typ` is `kind`, with the current key: a statement that can be taken for no credential."""
+        header: JsonObject = {"typ": kind, "kid": self._kid}
+        return sign(header, claims, self._private, algorithm=self._algorithm)
 
     def jwks(self) -> JsonObject:
         """The public keys as a JWK Set; not to be changed."""

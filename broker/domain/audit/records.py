@@ -8,6 +8,7 @@
 | release                                | a client gave a credential back (RFC 7009)                              |
 | version.publish · .canary · .promote · .rollback · .deprecate · .retire | the life of a version moved            |
 | revoke                                 | a revocation scope was revoked                                          |
+| revocation.receipt                     | no verifier could accept any more what a revocation killed              |
 | policy.change                          | another policy was loaded                                               |
 | policy.narrow                          | a policy was loaded that takes access away from published versions      |
 | policy.exception                       | a policy was loaded, or a version published, by leave of an exception   |
@@ -184,6 +185,27 @@ class Revoked:
 
 
 @dataclass(frozen=True, slots=True)
+class ReceiptGiven:
+    """Every verifier had applied a revocation, or its lease had run out.
+
+    gen, seq, revoked, change: of the revocation; `change` is the id of its own record, None where another log has it.
+    acknowledged, expired: how many verifiers. by: who asked. statement: the signed receipt, which names them.
+    """
+
+    type: ClassVar[str] = "revocation.receipt"
+    id: str
+    ts: str
+    gen: int
+    seq: int
+    revoked: tuple[str, ...]
+    change: str | None
+    by: str
+    acknowledged: int
+    expired: int
+    statement: str
+
+
+@dataclass(frozen=True, slots=True)
 class PolicyChanged:
     type: ClassVar[str] = "policy.change"
     id: str
@@ -294,6 +316,7 @@ Record: TypeAlias = (
     | Released
     | VersionChanged
     | Revoked
+    | ReceiptGiven
     | PolicyChanged
     | PolicyNarrowed
     | ExceptionUsed
@@ -319,6 +342,9 @@ CONTROL: frozenset[str] = frozenset(
     }
 )
 """The types that a replay of the log reads: they say what the store must hold."""
+
+WHOLE: frozenset[str] = CONTROL | {ReceiptGiven.type}
+"""The types of which nothing may be cut, however long a record is: a receipt without its end is no receipt."""
 
 _CALL_FIELDS = tuple(f.name for f in fields(Call))
 _call_values = attrgetter(*_CALL_FIELDS)

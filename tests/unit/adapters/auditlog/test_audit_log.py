@@ -14,7 +14,7 @@ import apsw
 import pytest
 from broker.adapters.auditlog.encode import MAX_RECORD_BYTES, encode_record
 from broker.adapters.auditlog.log import SqliteAuditLog
-from broker.domain.audit.records import Call, Minted, ToolCallStarted, VersionChanged, record_json
+from broker.domain.audit.records import Call, Minted, ReceiptGiven, ToolCallStarted, VersionChanged, record_json
 from broker.domain.errors import AuditUnavailableError, ConfigurationError
 
 from audit_parts import denied, open_log, released, revoked
@@ -218,6 +218,29 @@ async def test_a_record_that_stays_too_large_is_refused_and_harms_nobody(log: Sq
         await log.append(ToolCallStarted("big", "ts", call))
     assert await log.append(released()) == 0
     assert log.is_healthy()
+
+
+async def test_a_signed_receipt_is_never_cut(log: SqliteAuditLog) -> None:
+    def receipt(size: int) -> ReceiptGiven:
+        return ReceiptGiven(
+            id=f"r{size}",
+            ts="ts",
+            gen=1,
+            seq=2,
+            revoked=("all",),
+            change=None,
+            by="operator",
+            acknowledged=1,
+            expired=0,
+            statement="x" * size,
+        )
+
+    await log.append(receipt(60_000))
+    ((_, record),) = log.records()
+    assert record["statement"] == "x" * 60_000
+    assert "truncated" not in record
+    with pytest.raises(AuditUnavailableError, match="at most 65535"):
+        await log.append(receipt(66_000))
 
 
 async def test_a_contract_in_a_control_record_is_never_cut(log: SqliteAuditLog) -> None:

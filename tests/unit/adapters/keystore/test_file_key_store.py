@@ -67,6 +67,16 @@ def test_a_signature_verifies_with_the_published_key(folder: Path, algorithm: st
     assert store.verification_key("unknown") is None
 
 
+@pytest.mark.parametrize("algorithm", SIGNING_ALGORITHMS)
+def test_a_statement_of_another_kind_says_so_in_its_header(folder: Path, algorithm: str) -> None:
+    store = FileKeyStore.open(folder, algorithm=algorithm)
+    statement = store.sign_as("revocation-receipt+jwt", {"iss": "broker"})
+    header = jwt.get_unverified_header(statement)
+    assert header == {"typ": "revocation-receipt+jwt", "alg": algorithm, "kid": store.kid}
+    published = {key.key_id: key for key in jwt.PyJWKSet.from_dict(store.jwks()).keys}
+    assert jwt.decode(statement, published[store.kid].key, algorithms=[algorithm]) == {"iss": "broker"}
+
+
 def test_published_keys_are_public_and_complete(folder: Path) -> None:
     keys = FileKeyStore.open(folder).jwks()["keys"]
     assert isinstance(keys, list)

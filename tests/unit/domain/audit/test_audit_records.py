@@ -115,6 +115,22 @@ PINNED: list[tuple[Record, str]] = [
         '"reason":"a leak"}',
     ),
     (
+        records.ReceiptGiven(
+            id="r",
+            ts="t",
+            gen=1,
+            seq=3,
+            revoked=("version:db.query@4",),
+            change="c",
+            by="operator",
+            acknowledged=2,
+            expired=1,
+            statement="a.b.c",
+        ),
+        '{"v":1,"type":"revocation.receipt","id":"r","ts":"t","gen":1,"seq":3,"revoked":["version:db.query@4"],'
+        '"change":"c","by":"operator","acknowledged":2,"expired":1,"statement":"a.b.c"}',
+    ),
+    (
         records.PolicyChanged(id="r", ts="t", policy="sha256:p", previous=None, tools=("db.query",)),
         '{"v":1,"type":"policy.change","id":"r","ts":"t","policy":"sha256:p","previous":null,"tools":["db.query"]}',
     ),
