@@ -60,6 +60,12 @@ class Reason(StrEnum):
     CREDENTIAL_TASK_MISMATCH = "credential_task_mismatch"
     CREDENTIAL_TOOL_MISMATCH = "credential_tool_mismatch"
     CREDENTIAL_SCOPE_INSUFFICIENT = "credential_scope_insufficient"
+    # a credential of ours as subject token
+    SUBJECT_CREDENTIAL_DEAD = "subject_credential_dead"
+    SUBJECT_CREDENTIAL_USED_UP = "subject_credential_used_up"
+    SCOPE_BEYOND_SUBJECT = "scope_beyond_subject"
+    VERSION_NOT_DELEGATED = "version_not_delegated"
+    TRANSACTION_MISMATCH = "transaction_mismatch"
     # lifecycle
     TOOL_UNKNOWN = "tool_unknown"
     VERSION_UNKNOWN = "version_unknown"
@@ -154,6 +160,15 @@ REASONS: Final[dict[Reason, Wire]] = {
         "insufficient_scope", 403, "the credential was issued for another tool version"
     ),
     Reason.CREDENTIAL_SCOPE_INSUFFICIENT: Wire("insufficient_scope", 403, "the credential lacks a needed scope"),
+    Reason.SUBJECT_CREDENTIAL_DEAD: Wire(
+        _REQUEST, 400, "the credential to be exchanged, or one that it came from, is not active"
+    ),
+    Reason.SUBJECT_CREDENTIAL_USED_UP: Wire(_REQUEST, 400, "the credential to be exchanged has no uses left"),
+    Reason.SCOPE_BEYOND_SUBJECT: Wire(
+        _SCOPE, 400, "the credential to be exchanged lacks a scope that would be granted"
+    ),
+    Reason.VERSION_NOT_DELEGATED: Wire(_TARGET, 400, "a credential leads to no other version of its own tool"),
+    Reason.TRANSACTION_MISMATCH: Wire(_DETAIL, 400, "the call stated is not that of the credential to be exchanged"),
     Reason.TOOL_UNKNOWN: Wire(_DETAIL, 400, "the tool is unknown"),
     Reason.VERSION_UNKNOWN: Wire(_DETAIL, 400, "this version of the tool was never served"),
     Reason.VERSION_NOT_SERVED: Wire(_DETAIL, 400, "this version of the tool is not served yet"),

@@ -2,7 +2,8 @@
 
 Pure: what the JSON Schema engine found about the arguments comes in as `ArgumentFacts`.
 
-1. Reach.     The client's `tools`, the client's ceiling and the ceilings of both issuers cover the tool.
+1. Reach.     The client's `tools`, the client's ceiling and the ceilings of both issuers cover the tool. In a delegation:
+              the ceilings of all issuers and clients of the chain, each of which is still known.
 2. Task.      It is known and allowed to the principal: every key that `allow` states matches, an empty `allow` matches
               nobody. Where none is named, it is the only one this principal may have.
 3. Arguments. Absent, they are no obstacle unless an argument has roots or a granted scope names one. Present, they fit
@@ -10,7 +11,7 @@ Pure: what the JSON Schema engine found about the arguments comes in as `Argumen
 4. Roots.     Every argument with `within` is brought to its normal form and lies under a root.
 5. Scopes.    Arguments present: those that they need, all of which the task grants. Absent: all that the task grants.
               Templates are filled with normal forms that a scope can carry. Nothing needed is nothing granted: refused.
-6. Ceilings.  Every scope lies within the ceilings of the client and of both issuers.
+6. Ceilings.  Every scope lies within all these ceilings.
 7. Request.   A requested scope that is wider is refused; a narrower one narrows.
 
 Steps 3 to 5 are in `argument_scopes.py`. The first step that says no ends it. `detail` is for the caller and names what
@@ -25,7 +26,7 @@ from broker.domain.canonical import JsonObject
 from broker.domain.errors import Reason, Refusal
 from broker.domain.ids import TaskName, version_id
 from broker.domain.policy.argument_scopes import scopes_with_arguments, scopes_without_arguments
-from broker.domain.policy.document import ArgumentFacts, Ceiling, Policy, Principal, TaskRule, VersionPolicy
+from broker.domain.policy.document import ArgumentFacts, Bounds, Ceiling, Policy, Principal, TaskRule, VersionPolicy
 from broker.domain.scopes import ScopeSet, spell_scopes, within_patterns
 
 
@@ -118,9 +119,19 @@ def _ceilings(
             why=f"trust.yaml/clients/{principal.client}/tools does not cover {version.tool}",
         )
     found: list[tuple[str, Ceiling]] = []
-    if client.ceiling is not None:
-        found.append((f"trust.yaml/clients/{principal.client}/ceiling", client.ceiling))
-    for issuer in dict.fromkeys((principal.account_issuer, principal.agent_issuer)):
+    bounds = principal.bounded_by or Bounds(issuers=(principal.account_issuer, principal.agent_issuer), clients=())
+    for client_id in dict.fromkeys((principal.client, *bounds.clients)):
+        known = policy.clients.get(client_id)
+        if known is None:
+            return Refusal(
+                Reason.SUBJECT_CREDENTIAL_DEAD,
+                "a client that the subject credential was issued to is not known here any more",
+                where="subject_token",
+                why=f"trust.yaml/clients has no {client_id}",
+            )
+        if known.ceiling is not None:
+            found.append((f"trust.yaml/clients/{client_id}/ceiling", known.ceiling))
+    for issuer in dict.fromkeys(bounds.issuers):
         trust = policy.issuers.get(issuer)
         if trust is None:
             return Refusal(

@@ -219,10 +219,22 @@ class Policy:
 
 
 @dataclass(frozen=True, slots=True)
+class Bounds:
+    """Whose ceilings hold, where they are others than those of the issuers of account and agent.
+
+    clients: each must still be known; what they may act for is not asked, since they do not exchange.
+    """
+
+    issuers: tuple[str, ...]
+    clients: tuple[ClientId, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Principal:
     """Whom a decision is about, as the verified tokens and the authenticated client say it.
 
-    claims: by policy claim name (`allow.claims`), the values the subject token holds.
+    claims:     by policy claim name (`allow.claims`), the values the subject token holds.
+    bounded_by: in a delegation, everybody who had a part in the chain.
     """
 
     account_issuer: str
@@ -232,6 +244,7 @@ class Principal:
     client: ClientId
     claims: Mapping[str, frozenset[str]]
     expires_at: int
+    bounded_by: Bounds | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,6 +9,7 @@
 | gen rseq               | the logical time of the mint (DESIGN §5)                                       |
 | txn                    | one id for the whole logical call (RFC 8417 §2.2)                              |
 | chain                  | jti of the first credential of a delegation; its own where there is none      |
+| ancestors              | where it was delegated: the credentials that it came from (`ancestors.py`)     |
 | policy                 | digest of the version's policy that granted it                                 |
 
 There is no `nbf`: lifetimes are seconds, and skew would refuse what was just minted.
@@ -39,11 +40,11 @@ from broker.domain.ids import (
     parse_version,
     version_id,
 )
-from broker.domain.revocation.scopes import Bearing, RevocationScope, scopes_of
+from broker.domain.revocation.scopes import Bearing, RevocationScope, key_scope, scopes_of
 from broker.domain.scopes import ScopeSet, parse_scope_parameter, spell_scopes
+from broker.domain.tokens.ancestors import MAX_ACTORS, Ancestor, agents_of, read_ancestors, spell_ancestors
 from broker.domain.tokens.exchange_request import DETAIL_TYPE
 
-MAX_ACTORS: Final = 10
 MAX_ACT_BYTES: Final = 8_192
 MAX_LIFETIME_SECONDS: Final = 300
 TYPE: Final = "at+jwt"
@@ -51,7 +52,7 @@ TYPE: Final = "at+jwt"
 
 @dataclass(frozen=True, slots=True)
 class Credential:
-    """What a credential says. Instants in Unix seconds."""
+    """What a credential says. Instants in Unix seconds. ancestors: what it was delegated from, the first one first."""
 
     issuer: str
     audience: str
@@ -74,6 +75,7 @@ class Credential:
     rseq: int
     uses: int | None = None
     arguments_digest: str | None = None
+    ancestors: tuple[Ancestor, ...] = ()
 
     @property
     def agent(self) -> str:
@@ -87,9 +89,20 @@ class Credential:
     def version_id(self) -> VersionId:
         return version_id(self.tool, self.version)
 
+    @property
+    def version_ids(self) -> tuple[VersionId, ...]:
+        """Its own version and its ancestors': each must be in a mintable state."""
+        own = self.version_id
+        return (own, *(one.version_id for one in self.ancestors)) if self.ancestors else (own,)
+
+    def key_scopes(self, kid: str) -> tuple[RevocationScope, ...]:
+        """The keys that it, signed with `kid`, and its ancestors were signed with: none may ever have been revoked."""
+        own = key_scope(kid)
+        return (own, *(key_scope(one.kid) for one in self.ancestors)) if self.ancestors else (own,)
+
     def revocation_scopes(self, kid: str) -> tuple[RevocationScope, ...]:
-        """All revocation scopes that this credential, signed with `kid`, stands in."""
-        return scopes_of(
+        """All revocation scopes that this credential, signed with `kid`, stands in: its own and those of its ancestors."""
+        own = scopes_of(
             Bearing(
                 kid=kid,
                 tool=self.tool,
@@ -104,6 +117,44 @@ class Credential:
                 jti=self.jti,
             )
         )
+        if not self.ancestors:
+            return own
+        return tuple(dict.fromkeys((*own, *(scope for each in self.ancestor_scopes() for scope in each))))
+
+    def ancestor_scopes(self) -> tuple[tuple[RevocationScope, ...], ...]:
+        """For each ancestor, the revocation scopes that it stands in."""
+        agents = agents_of(self.act, len(self.ancestors)) or ()
+        return tuple(
+            scopes_of(
+                Bearing(
+                    kid=one.kid,
+                    tool=one.tool,
+                    version=one.version,
+                    policy=one.policy,
+                    client=one.client,
+                    agent_issuer=issuer,
+                    agent=agent,
+                    account_issuer=self.account_issuer,
+                    account=self.account,
+                    chain=self.chain,
+                    jti=one.jti,
+                )
+            )
+            for one, (issuer, agent) in zip(self.ancestors, agents, strict=True)
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class KnownCredential:
+    """A credential whose signature and claims were verified. kid: the key that signed it."""
+
+    credential: Credential
+    kid: str
+
+    @property
+    def scopes(self) -> tuple[RevocationScope, ...]:
+        """The revocation scopes that it stands in."""
+        return self.credential.revocation_scopes(self.kid)
 
 
 def detail_json(credential: Credential) -> JsonObject:
@@ -124,7 +175,7 @@ def detail_json(credential: Credential) -> JsonObject:
 
 def spell_claims(credential: Credential) -> JsonObject:
     """The claims to sign."""
-    return {
+    made: JsonObject = {
         "iss": credential.issuer,
         "sub": credential.account,
         "sub_id": {"format": "iss_sub", "iss": credential.account_issuer, "sub": credential.account},
@@ -142,6 +193,9 @@ def spell_claims(credential: Credential) -> JsonObject:
         "gen": credential.gen,
         "rseq": credential.rseq,
     }
+    if credential.ancestors:
+        made["ancestors"] = spell_ancestors(credential.ancestors)
+    return made
 
 
 def read_credential(claims: JsonObject) -> Credential | Refusal:
@@ -182,6 +236,9 @@ def read_credential(claims: JsonObject) -> Credential | Refusal:
         audience = audience[0]  # RFC 7519 §4.1.3: the same as the string alone
     if not isinstance(audience, str):
         return _wrong("aud")
+    ancestors = _ancestors(claims, act) if "ancestors" in claims else ()
+    if ancestors is None:
+        return _wrong("ancestors")
     return Credential(
         issuer=str(claims["iss"]),
         audience=audience,
@@ -204,7 +261,13 @@ def read_credential(claims: JsonObject) -> Credential | Refusal:
         rseq=int(claims["rseq"]),  # type: ignore[arg-type]
         uses=uses if isinstance(uses, int) else None,
         arguments_digest=digest if isinstance(digest, str) else None,
+        ancestors=ancestors,
     )
+
+
+def _ancestors(claims: JsonObject, act: JsonObject) -> tuple[Ancestor, ...] | None:
+    found = read_ancestors(claims["ancestors"], chain=str(claims["chain"]), rseq=int(claims["rseq"]))  # type: ignore[arg-type]
+    return None if found is None or agents_of(act, len(found)) is None else found
 
 
 def _counter(value: JsonValue) -> bool:
