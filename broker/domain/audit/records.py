@@ -13,7 +13,9 @@
 | policy.narrow                          | a policy was loaded that takes access away from published versions      |
 | policy.exception                       | a policy was loaded, or a version published, by leave of an exception   |
 | key.create                             | a signing key was made                                                  |
+| key.retire                             | a signing key was revoked, or gave way to another                       |
 | gen.claim                              | a broker claimed an incarnation of the store                            |
+| heard                                  | another process moved the store, or held it when this one came to it    |
 | recover                                | the store acted and the process died before the record was written      |
 | log.open · log.close                   | a process opened or closed this log                                     |
 
@@ -264,6 +266,35 @@ class KeyCreated:
 
 
 @dataclass(frozen=True, slots=True)
+class KeyRetired:
+    """why: `revoked`, after which nothing that it signed counts, or `rotated`. successor: the key that signs from then on."""
+
+    type: ClassVar[str] = "key.retire"
+    id: str
+    ts: str
+    kid: str
+    why: str
+    successor: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Heard:
+    """What the store said that it held at `gen:seq`, so that this log alone can tell it again (replay rule 5).
+
+    records: version records, whole, as they were then. marks: revocation scope → sequence below which all in it is dead.
+    Either may be a part of what was held. id: one that no step has, since a step's own record goes by the step's id.
+    """
+
+    type: ClassVar[str] = "heard"
+    id: str
+    ts: str
+    gen: int
+    seq: int
+    records: tuple[JsonObject, ...] = ()
+    marks: Mapping[str, int] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
 class Claimed:
     """Written before the claim is made: a claim that the store does not know of afterwards did not happen."""
 
@@ -321,6 +352,8 @@ Record: TypeAlias = (
     | PolicyNarrowed
     | ExceptionUsed
     | KeyCreated
+    | KeyRetired
+    | Heard
     | Claimed
     | Recovered
     | LogOpened
@@ -338,6 +371,7 @@ CONTROL: frozenset[str] = frozenset(
         "policy.narrow",
         "revoke",
         "gen.claim",
+        "heard",
         "recover",
     }
 )

@@ -173,6 +173,14 @@ PINNED: list[tuple[Record, str]] = [
         '{"v":1,"type":"key.create","id":"r","ts":"t","kid":"k","algorithm":"ES256","use":"sign"}',
     ),
     (
+        records.KeyRetired(id="r", ts="t", kid="k", why="revoked", successor="k2"),
+        '{"v":1,"type":"key.retire","id":"r","ts":"t","kid":"k","why":"revoked","successor":"k2"}',
+    ),
+    (
+        records.Heard(id="r", ts="t", gen=1, seq=3, records=({"tool": "db.query"},), marks={"all": 2}),
+        '{"v":1,"type":"heard","id":"r","ts":"t","gen":1,"seq":3,"records":[{"tool":"db.query"}],"marks":{"all":2}}',
+    ),
+    (
         records.Claimed(id="r", ts="t", gen=2, seq=1_000, previous_gen=1, run_id="f0", reason="restarted"),
         '{"v":1,"type":"gen.claim","id":"r","ts":"t","gen":2,"seq":1000,"previous_gen":1,"run_id":"f0","reason":"restarted"}',
     ),
@@ -200,7 +208,7 @@ def test_every_kind_of_record_is_pinned() -> None:
 
 def test_what_a_replay_reads_is_what_says_what_the_store_must_hold() -> None:
     pinned = {record.type for record, _ in PINNED}
-    assert {"version.rollback", "policy.narrow", "revoke", "gen.claim", "recover"} == pinned & CONTROL
+    assert {"version.rollback", "policy.narrow", "revoke", "gen.claim", "heard", "recover"} == pinned & CONTROL
     commands = {"publish", "canary", "promote", "rollback", "deprecate", "retire"}
     assert {f"version.{command}" for command in commands} == {name for name in CONTROL if name.startswith("version.")}
 
