@@ -68,7 +68,7 @@ def compose(settings: Settings, store_url: str, trouble: Callable[[BrokerError],
     arguments.compile(policy.current())
     keys = FileKeyStore.open(settings.data / "keys", algorithm=settings.signing_algorithm)
     audit = SqliteAuditLog.open(settings.data / "audit" / "log.sqlite")
-    store = RedisStore(store_url, policy.current().tenant)
+    store = RedisStore(store_url, policy.current().tenant, required_replicas=settings.required_replicas)
     key_sets, clock, entropy, reader = HttpKeySets(), SystemClock(), SystemEntropy(), JwsReader()
     issuer = settings.public_issuer
     cache = LifecycleCache(store)

@@ -16,8 +16,10 @@ EMBEDDED: Final = "embedded"
 class Settings:
     """How a broker runs.
 
-    issuer: URL under which callers reach it; `iss` of every credential. store: `embedded`, or a Redis URL.
+    issuer: URL under which callers reach it; `iss` of every credential. store: `embedded`, or a store's URL.
     data: folder for keys, audit log and embedded store. signing_algorithm: ES256, RS256 or EdDSA.
+    required_replicas: how many replicas of the store must acknowledge a write before anything is minted; None for 1 with
+    sentinels or a cluster, else 0.
     deadline_seconds: after which a request is answered with 503. claim_unknown_store: reason to claim a store that the
     audit log does not know, see `StoreUnknownError`.
     """
@@ -28,6 +30,7 @@ class Settings:
     port: int = 8420
     issuer: str = ""
     store: str = EMBEDDED
+    required_replicas: int | None = None
     signing_algorithm: str = "ES256"
     deadline_seconds: float = 2.0
     drain_seconds: int = 10

@@ -35,13 +35,21 @@ from broker.domain.errors import ConfigurationError
     default="embedded",
     show_default=True,
     envvar="BROKER_STORE",
-    help="`embedded`, or redis://, rediss:// or unix:// of a Redis 7 or Valkey 8 server.",
+    help="`embedded`, or a Redis 7 or Valkey 8 store: redis://HOST, unix://SOCKET, sentinel://HOST,…/NAME, cluster://HOST,…; "
+    "over TLS rediss://, sentinels://, clusters://.",
 )
 @click.option(
     "--store-file",
     type=click.Path(dir_okay=False, path_type=Path),
     envvar="BROKER_STORE_FILE",
     help="File that holds the store's URL, in place of --store: a password belongs on no command line.",
+)
+@click.option(
+    "--required-replicas",
+    type=click.IntRange(0, 100),
+    envvar="BROKER_REQUIRED_REPLICAS",
+    help="How many replicas of the store must acknowledge a write before anything is minted; by default 1 with sentinels "
+    "or a cluster, else 0.",
 )
 @click.option(
     "--signing-alg",
@@ -59,6 +67,7 @@ def serve(
     issuer: str,
     store: str,
     store_file: Path | None,
+    required_replicas: int | None,
     signing_alg: str,
     claim_unknown_store: str | None,
 ) -> None:
@@ -80,6 +89,7 @@ def serve(
             port=port,
             issuer=issuer,
             store=store if store_file is None else _store_url(store_file),
+            required_replicas=required_replicas,
             signing_algorithm=signing_alg,
             claim_unknown_store=claim_unknown_store,
         )

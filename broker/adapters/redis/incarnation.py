@@ -20,12 +20,17 @@ from broker.ports.store import Incarnation, Pending
 
 
 class RedisFence:
-    """`StoreFence` over one session. warnings: what the last inspection found worth saying."""
+    """`StoreFence` over one session. warnings: what the last inspection found worth saying.
 
-    __slots__ = ("_session", "warnings")
+    required_replicas: how many the broker waits for. can_move: whether the primary is found again when it is another server.
+    """
 
-    def __init__(self, session: Session) -> None:
+    __slots__ = ("_can_move", "_required_replicas", "_session", "warnings")
+
+    def __init__(self, session: Session, *, required_replicas: int, can_move: bool) -> None:
         self._session = session
+        self._required_replicas = required_replicas
+        self._can_move = can_move
         self.warnings: tuple[str, ...] = ()
 
     async def inspect(self) -> Incarnation:
@@ -34,7 +39,7 @@ class RedisFence:
         suitability.check(info)
         await self._load()
         samples = (keys.credential + bytes(16), keys.assertion + b"sample", keys.idempotency + b"sample")
-        touched = (keys.control, keys.states, keys.versions, keys.marks, keys.outbox, *samples)
+        touched = (keys.control, keys.states, keys.versions, keys.marks, keys.outbox, keys.feed, keys.leases, *samples)
         reply = cast("list[bytes]", await session.command(b"FCALL", b"store_inspect_1", len(touched), *touched))
         if reply[0] == b"missing":
             lacking = ", ".join(sorted({right.decode() for right in reply[1:]}))
@@ -42,8 +47,11 @@ class RedisFence:
         _, run_id, spelled, claimed, gen, seq, gseq, now_ms = reply
         if spelled not in (b"", b"1"):
             raise StoreUnsuitableError("the store is written in a format that this broker does not know")
-        self.warnings = suitability.warnings(
-            info, appendfsync=await self._appendfsync(), clock_apart_seconds=int(now_ms) / 1000 - time.time()
+        self.warnings = (
+            *suitability.warnings(
+                info, appendfsync=await self._appendfsync(), clock_apart_seconds=int(now_ms) / 1000 - time.time()
+            ),
+            *suitability.replication_warnings(info, required=self._required_replicas, can_move=self._can_move),
         )
         return Incarnation(run_id.decode(), claimed.decode(), int(gen or 0), int(seq or 0), int(gseq or 0))
 

@@ -23,8 +23,8 @@ from typing import Final
 
 from hiredis import pack_command
 from redis.asyncio.connection import AbstractConnection
+from redis.exceptions import AskError, RedisError, ResponseError
 from redis.exceptions import ConnectionError as BrokenError
-from redis.exceptions import RedisError, ResponseError
 from redis.exceptions import TimeoutError as SlowError
 
 from broker.adapters.redis.replies import failure_of, is_elsewhere
@@ -153,9 +153,13 @@ class Pipeline:
         answers: list[tuple[_Call, object]] = []
         for call in batch:
             reply = await self._read(connection)
-            if not again and isinstance(reply, ResponseError) and is_elsewhere(reply):
-                refused.append(call)
-            elif self._wait:
+            if isinstance(reply, ResponseError) and is_elsewhere(reply):
+                if not again:
+                    refused.append(call)
+                    continue
+                if self._topology.can_move and isinstance(reply, AskError):
+                    reply = StoreUnavailableError("the tenant's slot is moving from one node of the cluster to another")
+            if self._wait:
                 answers.append((call, reply))
             elif not call.answer.done():
                 call.answer.set_result(reply)

@@ -9,6 +9,10 @@
 | what is no reply of such a server               | `StoreUnsuitableError`  | the URL leads elsewhere               |
 | all others: READONLY, LOADING, MISCONF, BUSY …  | `StoreUnavailableError` | may pass; whether it acted is unknown |
 
+READONLY, MOVED, ASK, TRYAGAIN, CLUSTERDOWN, MASTERDOWN and a missing function are replies of a server that did not act, since it
+is not the one to ask: the pipeline asks where the primary is, and repeats the call once (`is_elsewhere`). What is left of MOVED
+and ASK then is `StoreUnavailableError` where the primary can be found anew.
+
 Messages name the kind of reply and never repeat it: an error reply can quote keys and arguments.
 """
 
@@ -57,8 +61,8 @@ _CODE: Final = re.compile(r"[A-Z]{2,20}(?= |$)")
 _COMMAND: Final = re.compile(r"'([a-z|]{2,30})' command")
 
 RIGHTS: Final = (
-    "+info +time +fcall +function|list +function|load "
-    "+get +set +del +hget +hset +hdel +hmget +hgetall +hincrby ~{brk:*}*"
+    "+info +time +role +wait +cluster|slots +fcall +function|list +function|load "
+    "+get +set +del +hget +hset +hdel +hlen +hmget +hgetall +hincrby +hscan +xadd +xread ~{brk:*}*"
 )
 """What the store's user must be allowed, as an ACL rule."""
 
@@ -95,7 +99,11 @@ def failure_of(error: RedisError) -> BrokerError:
     if isinstance(error, InvalidResponse):
         return StoreUnsuitableError("what answers at the store's address is neither Redis nor Valkey; mend the URL")
     if isinstance(error, MovedError | ClusterCrossSlotError):
-        return StoreUnsuitableError("this node of the cluster does not hold the tenant's slot; name the node that does")
+        return StoreUnsuitableError(
+            "this node of the cluster does not hold the tenant's slot; name the cluster by cluster:// in the store's URL"
+        )
+    if "cluster support disabled" in text:
+        return StoreUnsuitableError("the store is no cluster; name it by redis:// in the store's URL")
     if isinstance(error, BrokenError) and not isinstance(error, BusyLoadingError):
         return StoreUnavailableError("the store cannot be reached")
     return StoreUnavailableError(f"the store does not act at present ({word or type(error).__name__})")

@@ -8,6 +8,16 @@
 
 Worth a warning, since a new claim and the audit log make up for it: no append-only file, one that is not synced at each
 write, a clock apart from ours (credentials and used-up assertions expire by the store's clock).
+
+Of replication (`required` is how many replicas must have a write before the broker holds a lease on the store):
+
+| found                                     | warning, because                                                            |
+|-------------------------------------------|-----------------------------------------------------------------------------|
+| replicas, none required                   | one that is promoted may lack a revocation that was acknowledged            |
+| fewer replicas than required              | no lease, so nothing is minted                                              |
+| more than twice as many as required       | a cut-off primary with some of them and a promoted one could both hold on   |
+| min-replicas-to-write                     | it refuses a rollback too, where replicas are missing; the lease does not   |
+| a cluster's node named by its own address | it is not found again once the tenant's slot is elsewhere                   |
 """
 
 from __future__ import annotations
@@ -61,6 +71,39 @@ def warnings(info: Mapping[str, str], *, appendfsync: str | None, clock_apart_se
         )
     if abs(clock_apart_seconds) > _CLOCK_SECONDS:
         found.append(f"the store's clock is {clock_apart_seconds:+.0f} s apart from this machine's: mend the clocks")
+    return tuple(found)
+
+
+def replication_warnings(info: Mapping[str, str], *, required: int, can_move: bool) -> tuple[str, ...]:
+    """What an operator should know of the store's replicas."""
+    found = []
+    spelled = info.get("connected_slaves", "0")
+    replicas = int(spelled) if spelled.isdecimal() else 0
+    if replicas and not required:
+        found.append(
+            f"the store has {replicas} replica(s) and none is waited for: one that is promoted may lack what was "
+            "acknowledged; set --required-replicas to at least half of them"
+        )
+    elif replicas < required:
+        found.append(
+            f"the store has {replicas} replica(s), {required} must acknowledge a write (--required-replicas): "
+            "nothing is minted before there are so many"
+        )
+    elif replicas > 2 * required:
+        found.append(
+            f"the store has {replicas} replicas, of which {required} must acknowledge a write: after a network split two "
+            "primaries could both have so many; set --required-replicas to at least half of them"
+        )
+    if "min_slaves_good_slaves" in info:
+        found.append(
+            "the store has min-replicas-to-write: where replicas are missing it refuses rollbacks too; set it to 0, the "
+            "broker itself stops minting then"
+        )
+    if info.get("cluster_enabled") == "1" and not can_move:
+        found.append(
+            "the store is one node of a cluster, named by its own address: once the tenant's slot is elsewhere it is not "
+            "found; name the cluster by cluster://"
+        )
     return tuple(found)
 
 

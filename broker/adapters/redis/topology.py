@@ -1,7 +1,7 @@
 """Where the primary of a tenant is, and a connection to it.
 
 A pipeline asks its topology for a connection and knows nothing else of where the store runs. `OneAddress` is a store at one
-address, which may be a name that leads elsewhere tomorrow.
+address, which may be a name that leads elsewhere tomorrow; `advised.py` asks sentinels, or the nodes of a cluster.
 """
 
 from __future__ import annotations
@@ -15,7 +15,10 @@ from redis.exceptions import RedisError
 
 
 class Topology(Protocol):
-    """Finds the primary, again each time a connection is opened."""
+    """Finds the primary, again each time a connection is opened. can_move: whether it may be elsewhere next time."""
+
+    @property
+    def can_move(self) -> bool: ...
 
     async def open(self) -> AbstractConnection:
         """An open connection to the present primary. Raises what redis-py raises, or a `BrokerError` that says more."""
@@ -31,13 +34,15 @@ class Topology(Protocol):
 
 
 class OneAddress:
-    """A store at one address."""
+    """A store at one address: that of the URL."""
 
-    def __init__(self, connect: Callable[[], AbstractConnection]) -> None:
-        self._connect = connect
+    can_move = False
+
+    def __init__(self, dial: Callable[[None], AbstractConnection]) -> None:
+        self._dial = dial
 
     async def open(self) -> AbstractConnection:
-        return await opened(self._connect())
+        return await opened(self._dial(None))
 
     def is_present(self, connection: AbstractConnection) -> bool:
         return True

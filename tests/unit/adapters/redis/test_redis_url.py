@@ -21,6 +21,12 @@ from broker.domain.errors import ConfigurationError, StoreUnsuitableError
         "valkey://localhost",
         "valkeys://localhost",
         "unix:///run/store.sock?db=0",
+        "sentinel://s1/brokers",
+        "sentinel://user:secret@s1:26379,[::1]:26380,s3/brokers?sentinel_username=u&sentinel_password=p",
+        f"sentinels://s1,s2/brokers?ssl_ca_certs={__file__}",
+        "cluster://c1",
+        "cluster://user:secret@c1:7001,c2:7002/0",
+        f"clusters://c1:7001?ssl_ca_certs={__file__}&ssl_check_hostname=no",
     ],
 )
 def test_a_usable_url_is_accepted_without_connecting(url: str) -> None:
@@ -44,6 +50,18 @@ def test_a_usable_url_is_accepted_without_connecting(url: str) -> None:
         ("redis://u:secret@localhost?retry_on_timeout=yes", "retry_on_timeout"),
         ("redis://u:secret@localhost?socket_timeout=99", "socket_timeout"),
         ("rediss://u:secret@localhost?ssl_cert_reqs=none", "ssl_cert_reqs"),
+        ("redis://u:secret@s1,s2", "not well formed"),
+        ("redis://u:secret@localhost?sentinel_password=x", "sentinel_password"),
+        ("sentinel://u:secret@s1,s2", "ends in the name"),
+        ("sentinel://u:secret@s1,s2/a/b", "ends in the name"),
+        ("sentinel://u:secret@s1,,s2/brokers", "not well formed"),
+        ("sentinel://u:secret@/brokers", "not well formed"),
+        ("sentinel://u:secret@s1:x/brokers", "not well formed"),
+        ("sentinel://u:secret@s1/brokers?db=1", "database 0"),
+        ("sentinel://u:secret@s1/brokers?retries=1", "retries"),
+        ("cluster://u:secret@c1,c2/1", "database 0"),
+        ("cluster://u:secret@c1:0x1", "not well formed"),
+        ("cluster://", "not well formed"),
     ],
 )
 def test_an_unusable_url_is_a_configuration_error_that_does_not_repeat_it(url: str, says: str) -> None:
@@ -99,9 +117,12 @@ def test_info_is_read_field_by_field() -> None:
     [
         ("redis://u:secret@store.example:6380", "store.example:6380"),
         ("redis://:secret@store.example", "store.example:6379"),
-        ("rediss://u:secret@[::1]:6380", "::1:6380"),
+        ("rediss://u:secret@[::1]:6380", "[::1]:6380"),
         ("unix://u:secret@/run/store.sock", "/run/store.sock"),
         ("redis://", "localhost:6379"),
+        ("sentinel://u:secret@s1,s2:26380/brokers", "brokers by the sentinels s1:26379, s2:26380"),
+        ("sentinels://s1/brokers?sentinel_password=secret", "brokers by the sentinels s1:26379"),
+        ("clusters://u:secret@c1:7001,[::1]:7002", "the cluster at c1:7001, [::1]:7002"),
     ],
 )
 def test_an_address_is_shown_without_user_and_password(url: str, shown: str) -> None:
