@@ -8,11 +8,9 @@ from __future__ import annotations
 
 import asyncio
 import datetime
-import json
 from itertools import islice
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
-import orjson
 from fastapi import APIRouter, Path, Query, Request, Response
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -28,13 +26,12 @@ from broker.domain.lifecycle.rollout import (
     VersionCommand,
 )
 from broker.domain.lifecycle.states import Cohort, VersionRecord, record_json
-from broker.domain.policy.document import AdminTrust
 from broker.domain.policy.judgement import PolicyRefusedError
 from broker.domain.policy.located import PolicyInvalidError
 from broker.domain.policy.report_wire import report_json
 from broker.domain.revocation.request import parse_revocation_scope
-from broker.http.context import Refused, UseCases, credentials_of, request_id_of, settled
-from broker.services.administrators import check_power
+from broker.http.admitted import admitted, answer_json
+from broker.http.context import Refused, UseCases, request_id_of, settled
 from broker.services.policies import policy_refusal
 from broker.services.versions import Moved
 
@@ -93,31 +90,6 @@ class RevocationBody(BaseModel):
     reason: Text
 
 
-def _json(value: Any, *, status: int = 200) -> Response:
-    try:
-        body = orjson.dumps(value)
-    except TypeError:  # lone surrogates and huge integers, which a record may hold and orjson does not spell
-        body = json.dumps(value, separators=(",", ":"), allow_nan=False).encode("ascii")
-    return Response(body, status, headers={"cache-control": "no-store"}, media_type="application/json")
-
-
-async def authenticate(request: Request) -> AdminTrust:
-    """Who asks. Raises `Refused`; nothing else is said to a caller before that, not even what is wrong with a body."""
-    use_cases = request.app.state.use_cases
-    assert isinstance(use_cases, UseCases)
-    admin = settled(await use_cases.administrators.authenticate(credentials_of(request)))
-    request.state.by = admin.name
-    return admin
-
-
-async def _admin(request: Request, power: str) -> tuple[UseCases, str]:
-    admin = await authenticate(request)
-    refused = check_power(admin, power)
-    if refused is not None:
-        raise Refused(refused)
-    return request.app.state.use_cases, admin.name
-
-
 def _names(tool: str, version: str) -> tuple[ToolName, Version]:
     found_tool, found_version = parse_tool_name(tool), parse_version(version)
     if found_tool is None:
@@ -140,30 +112,30 @@ def show_moved(moved: Moved) -> JsonObject:
 
 @router.get("/versions", summary="All versions")
 async def list_versions(request: Request, tool: Annotated[str | None, Query(max_length=200)] = None) -> Response:
-    use_cases, _ = await _admin(request, "read")
+    use_cases, _ = await admitted(request, "read")
     view = await use_cases.versions.view()
     records = sorted(view.versions.values(), key=lambda record: (record.tool, record.since, record.version))
     shown: list[VersionRecord] = [record for record in records if tool in (None, record.tool)]
-    return _json({"gen": view.gen, "seq": view.seq, "versions": [record_json(record) for record in shown]})
+    return answer_json({"gen": view.gen, "seq": view.seq, "versions": [record_json(record) for record in shown]})
 
 
 @router.get("/versions/{tool}/{version}", summary="One version, with its contract")
 async def show_version(request: Request, tool: Tool, version: Tool) -> Response:
-    use_cases, _ = await _admin(request, "read")
+    use_cases, _ = await admitted(request, "read")
     name, number = _names(tool, version)
     record = (await use_cases.versions.view()).get(name, number)
     if record is None:
         said = f"{name}@{number} was never published; `broker version publish` does it"
         raise Refused(Refusal(Reason.VERSION_NOT_PUBLISHED, said, where="version"))
     members, loaded = use_cases.versions.contract_members(record), use_cases.versions.is_loaded(record)
-    return _json({**record_json(record), "members": members, "loaded": loaded})
+    return answer_json({**record_json(record), "members": members, "loaded": loaded})
 
 
 @router.post("/versions/{tool}/{version}/{command}", summary="Move a version through its life")
 async def run_command(
     request: Request, tool: Tool, version: Tool, command: CommandName, body: CommandBody | None = None
 ) -> Response:
-    use_cases, admin = await _admin(request, command)
+    use_cases, admin = await admitted(request, command)
     name, number = _names(tool, version)
     given = body or CommandBody()
     foreign = sorted(given.model_fields_set - _TAKES[command])
@@ -171,7 +143,7 @@ async def run_command(
         raise Refused(Refusal(Reason.COMMAND_MALFORMED, f"{command} does not take {foreign[0]}", where=foreign[0]))
     made = await _command(use_cases, name, number, command, given, by=admin)
     moved = settled(await use_cases.versions.run(made, by=admin, request_id=request_id_of(request)))
-    return _json(show_moved(moved))
+    return answer_json(show_moved(moved))
 
 
 async def _command(
@@ -216,10 +188,10 @@ def _instant(text: str | None) -> int | None:
 
 @router.post("/revocations", summary="Revoke everything in a revocation scope")
 async def revoke(request: Request, body: RevocationBody) -> Response:
-    use_cases, admin = await _admin(request, "revoke")
+    use_cases, admin = await admitted(request, "revoke")
     scope = settled(parse_revocation_scope(body.kind, body.names))
     moved = await use_cases.versions.revoke([scope], by=admin, reason=body.reason, request_id=request_id_of(request))
-    return _json(show_moved(moved))
+    return answer_json(show_moved(moved))
 
 
 @router.post(
@@ -227,7 +199,7 @@ async def revoke(request: Request, body: RevocationBody) -> Response:
     summary="Load the policy files again; the policy in force stays if they are not lawful or the rules refuse them",
 )
 async def reload_policy(request: Request) -> Response:
-    use_cases, admin = await _admin(request, "publish")
+    use_cases, admin = await admitted(request, "publish")
     try:
         loaded = await use_cases.policies.reload(by=admin)
     except PolicyInvalidError as error:
@@ -238,7 +210,7 @@ async def reload_policy(request: Request) -> Response:
         ) from None
     except PolicyRefusedError as error:
         raise Refused(policy_refusal(error.report, where="policies")) from None
-    return _json(
+    return answer_json(
         {
             "policy": loaded.digest,
             "edited": list(loaded.edited),
@@ -254,6 +226,6 @@ async def records(
     start: Annotated[int, Query(ge=0, le=2**53)] = 0,
     limit: Annotated[int, Query(ge=1, le=1000)] = 100,
 ) -> Response:
-    use_cases, _ = await _admin(request, "read")
+    use_cases, _ = await admitted(request, "read")
     found = await asyncio.to_thread(lambda: list(islice(use_cases.audit.records(start=start), limit)))
-    return _json({"records": [{"index": index, **record} for index, record in found]})
+    return answer_json({"records": [{"index": index, **record} for index, record in found]})

@@ -13,6 +13,7 @@ from starlette.exceptions import HTTPException
 
 from broker.domain.errors import BrokerError, Reason, Refusal
 from broker.http import admin, pages, public
+from broker.http.admitted import authenticate
 from broker.http.bounded import read_bounded, replay, send_no
 from broker.http.context import Refused, UseCases, on_bug, on_failure, on_refused
 from broker.http.metadata import make_metadata
@@ -87,7 +88,7 @@ async def _malformed(request: Request, refusal: Refusal) -> Response:
     """What is wrong with a request, said to administrators only where it is one of theirs."""
     if request.url.path.startswith("/admin/"):
         try:
-            await admin.authenticate(request)
+            await authenticate(request)
         except Refused as refused:
             return await on_refused(request, refused)
         except BrokerError as failure:
