@@ -66,7 +66,7 @@ def compose(settings: Settings, store_url: str, trouble: Callable[[BrokerError],
     policy = PolicyFolder(settings.policies)
     arguments = CompiledArguments()
     arguments.compile(policy.current())
-    keys = FileKeyStore.open(settings.data / "keys", algorithm=settings.signing_algorithm)
+    keys = FileKeyStore.open(settings.key_folder, algorithm=settings.signing_algorithm)
     audit = SqliteAuditLog.open(settings.data / "audit" / "log.sqlite")
     store = RedisStore(store_url, policy.current().tenant, required_replicas=settings.required_replicas)
     key_sets, clock, entropy, reader = HttpKeySets(), SystemClock(), SystemEntropy(), JwsReader()

@@ -17,7 +17,8 @@ class Settings:
     """How a broker runs.
 
     issuer: URL under which callers reach it; `iss` of every credential. store: `embedded`, or a store's URL.
-    data: folder for keys, audit log and embedded store. signing_algorithm: ES256, RS256 or EdDSA.
+    data: folder for keys, audit log and embedded store. keys: folder for keys, which replicas share; None for one in `data`.
+    signing_algorithm: ES256, RS256 or EdDSA.
     required_replicas: how many replicas of the store must acknowledge a write before anything is minted; None for 1 with
     sentinels or a cluster, else 0.
     deadline_seconds: after which a request is answered with 503. claim_unknown_store: reason to claim a store that the
@@ -26,6 +27,7 @@ class Settings:
 
     policies: Path
     data: Path
+    keys: Path | None = None
     host: str = "127.0.0.1"
     port: int = 8420
     issuer: str = ""
@@ -35,6 +37,10 @@ class Settings:
     deadline_seconds: float = 2.0
     drain_seconds: int = 10
     claim_unknown_store: str | None = None
+
+    @property
+    def key_folder(self) -> Path:
+        return self.data / "keys" if self.keys is None else self.keys
 
     @property
     def public_issuer(self) -> str:

@@ -27,6 +27,12 @@ from broker.domain.errors import ConfigurationError
     envvar="BROKER_DATA",
     help="Folder for signing keys, audit log and embedded store.",
 )
+@click.option(
+    "--keys",
+    type=click.Path(file_okay=False, path_type=Path),
+    envvar="BROKER_KEYS",
+    help="Folder for the keys, which all replicas of a broker share; by default `keys` in --data.",
+)
 @click.option("--host", default="127.0.0.1", show_default=True, envvar="BROKER_HOST", help="Address to listen on.")
 @click.option("--port", type=click.IntRange(1, 65535), default=8420, show_default=True, envvar="BROKER_PORT")
 @click.option("--issuer", default="", envvar="BROKER_ISSUER", help="Issuer URL; by default the address listened on.")
@@ -62,6 +68,7 @@ from broker.domain.errors import ConfigurationError
 def serve(
     policies: Path,
     data: Path,
+    keys: Path | None,
     host: str,
     port: int,
     issuer: str,
@@ -85,6 +92,7 @@ def serve(
         Settings(
             policies=policies,
             data=data,
+            keys=keys,
             host=host,
             port=port,
             issuer=issuer,

@@ -52,6 +52,13 @@ def test_the_next_start_finds_them(folder: Path) -> None:
     assert len(second.digest_key.secret) == 32
 
 
+def test_a_folder_that_has_the_keys_is_only_read_so_that_replicas_may_mount_it_read_only(folder: Path) -> None:
+    FileKeyStore.open(folder)
+    before = {path.name: path.stat().st_mtime_ns for path in (folder, *folder.iterdir())}
+    FileKeyStore.open(folder)
+    assert {path.name: path.stat().st_mtime_ns for path in (folder, *folder.iterdir())} == before
+
+
 @pytest.mark.parametrize("algorithm", SIGNING_ALGORITHMS)
 def test_a_signature_verifies_with_the_published_key(folder: Path, algorithm: str) -> None:
     store = FileKeyStore.open(folder, algorithm=algorithm)
