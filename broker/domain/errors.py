@@ -101,6 +101,7 @@ class Reason(StrEnum):
     STATE_CONFLICT = "state_conflict"
     POLICY_INVALID = "policy_invalid"
     POLICY_REFUSED = "policy_refused"
+    RECEIPT_UNKNOWN = "receipt_unknown"
 
 
 @dataclass(frozen=True, slots=True)
@@ -205,6 +206,7 @@ REASONS: Final[dict[Reason, Wire]] = {
     Reason.STATE_CONFLICT: Wire("conflict", 409, "the version changed meanwhile"),
     Reason.POLICY_INVALID: Wire("conflict", 409, "the policy files are not a lawful policy"),
     Reason.POLICY_REFUSED: Wire("conflict", 409, "the rules refuse this policy, or cannot decide about it"),
+    Reason.RECEIPT_UNKNOWN: Wire("not_found", 404, "no revocation is known at this point of the clock"),
 }
 
 
@@ -311,9 +313,24 @@ class UnrecordedError(BrokerError):
     Raised: by the command that made it (it took effect), and by every exchange until it has been recorded.
     Wire:   503 `effective_not_recorded` for the command, 503 `temporarily_unavailable` for exchanges.
     Retry:  not the command; it has acted. The broker records it by itself as soon as it can.
+    Units:  `point` is gen and seq of what took effect, where that is known.
     """
 
     retry_after_seconds = 2
+    point: tuple[int, int] | None = None
+
+
+class ReceiptUnavailableError(BrokerError):
+    """A revocation has acted, and its receipt cannot be given now.
+
+    Raised: by the wait for a receipt: the store does not tell who has applied it, the audit log cannot take the receipt down,
+            or the broker has no key left to sign it with.
+    Wire:   503 `effective_without_receipt` for a command, 503 `temporarily_unavailable` for a later question.
+    Retry:  not the command; it has acted. The receipt can be asked for later.
+    Units:  `point` is gen and seq of the revocation.
+    """
+
+    point: tuple[int, int] | None = None
 
 
 class DeadlineError(BrokerError):

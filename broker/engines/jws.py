@@ -1,6 +1,7 @@
 """Compact JWS (RFC 7515 §7.1): framing read strictly once, signatures by PyJWT's algorithm objects.
 
-1. At most `MAX_TOKEN_BYTES` characters; three non-empty segments (so an unsigned token is no token here).
+1. At most `MAX_TOKEN_BYTES` characters, unless the caller says otherwise; three non-empty segments (so an unsigned token is no
+   token here).
 2. Each segment is base64url without padding, in its one canonical spelling (RFC 7515 §2, RFC 4648 §3.5).
 3. Header and payload are JSON objects that have one reading (`domain.canonical`).
 4. The algorithm is the key's; a header that names another one is refused (RFC 8725 §3.1).
@@ -61,10 +62,10 @@ class UnverifiedToken:
         return self._claims
 
 
-def read_unverified(token: str) -> UnverifiedToken | Refusal:
+def read_unverified(token: str, *, limit: int = MAX_TOKEN_BYTES) -> UnverifiedToken | Refusal:
     """Take a compact JWS apart; nothing about it is trusted yet."""
-    if len(token) > MAX_TOKEN_BYTES:
-        return _malformed(f"a token has at most {MAX_TOKEN_BYTES} characters")
+    if len(token) > limit:
+        return _malformed(f"a token has at most {limit} characters")
     segments = token.encode("ascii", "replace").split(b".")
     if len(segments) != 3:
         return _malformed("three segments joined by full stops were expected")

@@ -4,6 +4,7 @@
 |-------------------------------|-----------------------|-------------------------------------------------------------------|
 | `Refusal`                     | as `REASONS` says     | error, error_description, error_uri, reason, where, data, request_id |
 | `UnrecordedError` of a command| 503                   | `effective_not_recorded`: it took effect                          |
+| `ReceiptUnavailableError` of one | 503                | `effective_without_receipt`: it took effect                       |
 | any other `BrokerError`       | 503 and `Retry-After` | `temporarily_unavailable`                                         |
 | anything else                 | 500                   | `server_error`, with the request id and nothing of the cause      |
 
@@ -17,7 +18,7 @@ from typing import Any, Final, TypeAlias
 
 import orjson
 
-from broker.domain.errors import BrokerError, Reason, Refusal, UnrecordedError
+from broker.domain.errors import BrokerError, Reason, ReceiptUnavailableError, Refusal, UnrecordedError
 
 Headers: TypeAlias = list[tuple[bytes, bytes]]
 
@@ -66,19 +67,19 @@ def render_failure(
     error: BrokerError, *, issuer: str, request_id: str, command: bool = False
 ) -> tuple[int, Headers, bytes]:
     """Status, headers and body of a failure. command: it was raised by a command, which may have taken effect."""
-    effective = command and isinstance(error, UnrecordedError)
     name = type(error).__name__
-    body = {
-        "error": "effective_not_recorded" if effective else "temporarily_unavailable",
-        "error_description": describe(
-            "the command took effect; its record is not written yet, and nothing is minted until it is"
-            if effective
-            else f"{FAILURES.get(name, 'the broker cannot serve this at present')}; retry in {error.retry_after_seconds} s"
-        ),
+    code, said = _EFFECTIVE.get(name, (None, "")) if command else (None, "")
+    plain = FAILURES.get(name, "the broker cannot serve this at present")
+    body: dict[str, object] = {
+        "error": code or "temporarily_unavailable",
+        "error_description": describe(said if code else f"{plain}; retry in {error.retry_after_seconds} s"),
         "error_uri": error_uri(issuer, name),
         "reason": name,
         "request_id": request_id,
     }
+    if code and isinstance(error, UnrecordedError | ReceiptUnavailableError) and error.point is not None:
+        gen, seq = error.point
+        body["data"] = {"gen": gen, "seq": seq, "receipt_at": receipt_path(gen, seq)}
     headers: Headers = [
         JSON,
         NO_STORE,
@@ -88,6 +89,21 @@ def render_failure(
     return 503, headers, orjson.dumps(body)
 
 
+def receipt_path(gen: int, seq: int) -> str:
+    """Where the receipt of a revocation can be asked for."""
+    return f"/admin/receipts/{gen}/{seq}"
+
+
+_EFFECTIVE: Final = {
+    "UnrecordedError": (
+        "effective_not_recorded",
+        "the command took effect; its record is not written yet, and nothing is minted until it is",
+    ),
+    "ReceiptUnavailableError": (
+        "effective_without_receipt",
+        "the command took effect; its receipt cannot be given now, ask for it later",
+    ),
+}
 FAILURES: Final = {
     "StoreUnavailableError": "the store does not answer",
     "StoreUnclaimedError": "the store is being claimed anew",
@@ -96,6 +112,7 @@ FAILURES: Final = {
     "StoreUnknownError": "the store knows of revocations that this broker may not know",
     "AuditUnavailableError": "the audit log cannot be written",
     "UnrecordedError": "a change is not recorded yet",
+    "ReceiptUnavailableError": "the receipt cannot be given at present",
     "DeadlineError": "the request took too long",
 }
 

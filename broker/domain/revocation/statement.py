@@ -9,7 +9,7 @@
 | change · at · by   | audit record, time and administrator of the revocation; null where another broker has that record |
 | recorded           | whether the audit log had the revocation when this was given                                      |
 | lease_ms           | how long a lease is                                                                               |
-| waited_ms          | how long after the store had acted this was given, by the broker's own clock                      |
+| elapsed_ms         | how long ago the store had acted, at least, by the broker's own clock; no more is counted than a lease can last |
 | expired            | verifiers that had not said that they applied it, and whose leases had run out                    |
 | acknowledged       | verifiers that had said so                                                                        |
 | unlisted           | how many more of each there were; only where they are more than `MAX_LISTED_BYTES` hold           |
@@ -63,7 +63,7 @@ class Statement:
     revocation: Revocation
     recorded: bool
     lease_ms: int
-    waited_ms: int
+    elapsed_ms: int
     acknowledged: tuple[Holder, ...]
     expired: tuple[Holder, ...]
     unlisted_acknowledged: int = 0
@@ -87,7 +87,7 @@ def state(
     issued_at: int,
     recorded: bool,
     lease_ms: int,
-    waited_ms: int,
+    elapsed_ms: int,
 ) -> Statement:
     """The statement of a complete receipt. Raises `ValueError` for one that is not complete, or of another point."""
     if not receipt.is_complete or receipt.point != revocation.point:
@@ -101,7 +101,7 @@ def state(
         revocation=revocation,
         recorded=recorded,
         lease_ms=lease_ms,
-        waited_ms=waited_ms,
+        elapsed_ms=elapsed_ms,
         acknowledged=acknowledged,
         expired=expired,
         unlisted_acknowledged=len(receipt.acknowledged) - len(acknowledged),
@@ -142,7 +142,7 @@ def statement_claims(statement: Statement) -> JsonObject:
         "by": told.by,
         "recorded": statement.recorded,
         "lease_ms": statement.lease_ms,
-        "waited_ms": statement.waited_ms,
+        "elapsed_ms": statement.elapsed_ms,
         "expired": [holder_json(holder) for holder in statement.expired],
         "acknowledged": [holder_json(holder) for holder in statement.acknowledged],
     }
@@ -176,7 +176,7 @@ def read_statement(claims: JsonObject) -> Statement:
         ),
         recorded=recorded,
         lease_ms=_number(claims, "lease_ms"),
-        waited_ms=_number(claims, "waited_ms"),
+        elapsed_ms=_number(claims, "elapsed_ms"),
         acknowledged=tuple(_holder(each) for each in _list(claims, "acknowledged")),
         expired=tuple(_holder(each) for each in _list(claims, "expired")),
         unlisted_acknowledged=_number(unlisted, "acknowledged"),

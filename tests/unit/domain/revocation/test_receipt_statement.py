@@ -34,7 +34,7 @@ def stated(given: Receipt, revocation: Revocation = REVOCATION) -> Statement:
         issued_at=1_764_000_002,
         recorded=True,
         lease_ms=2_000,
-        waited_ms=2_041,
+        elapsed_ms=2_041,
     )
 
 
@@ -47,7 +47,7 @@ def test_the_claims_are_pinned() -> None:
     assert json.dumps(statement_claims(stated(given)), separators=(",", ":")) == (
         '{"v":1,"iss":"https://broker.example","iat":1764000002,"jti":"r-1","gen":1764000000000,"seq":7,'
         '"revoked":["version:db.query@4"],"change":"c-1","at":"2026-12-01T00:00:00Z","by":"operator","recorded":true,'
-        '"lease_ms":2000,"waited_ms":2041,'
+        '"lease_ms":2000,"elapsed_ms":2041,'
         '"expired":[{"verifier":"v-1","client":"db-api","applied":"1764000000000:6"}],'
         '"acknowledged":[{"verifier":"v-2","client":"db-api","applied":"1764000000000:7"}]}'
     )
