@@ -37,6 +37,17 @@ class Assertion:
 
 
 @dataclass(frozen=True, slots=True)
+class Ancestor:
+    """A credential that another comes from, as it says of itself. scopes: all that it stands in."""
+
+    jti: str
+    gen: int
+    rseq: int
+    version: VersionId
+    scopes: Sequence[RevocationScope] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class Issue:
     """A credential to remember.
 
@@ -45,6 +56,9 @@ class Issue:
     uses: how often the credential may be used at an online audience, None for no limit.
     intent: JSON object as bytes, kept in the outbox until `audited` names its `gseq`.
     audited: `gseq` of earlier steps **of the present gen** whose records are durable by now; taken out of the outbox.
+    ancestors: what it comes from, the first one first, the parent last. Each must have its record, of the present gen, a mintable
+    version, and no mark above its own `rseq` (of its signing key: no mark at all) when the step runs; of the parent, a use is
+    counted.
     """
 
     jti: str
@@ -55,6 +69,7 @@ class Issue:
     intent: bytes
     assertion: Assertion | None = None
     audited: Sequence[int] = ()
+    ancestors: Sequence[Ancestor] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,11 +87,16 @@ class IssueRefused(StrEnum):
     STALE_VIEW = "stale_view"  # the lifecycle moved since `seq`: read it anew and decide again
     NOT_MINTABLE = "not_mintable"
     ASSERTION_REPLAYED = "assertion_replayed"
+    ANCESTOR_DEAD = "ancestor_dead"
+    PARENT_USED_UP = "parent_used_up"
 
 
 @dataclass(frozen=True, slots=True)
 class Inquiry:
-    """Is this credential active? use: count one use of it under this request id, None to look only."""
+    """Is this credential active? use: count one use of it under this request id, None to look only.
+
+    scopes: all that it stands in, with its ancestors'. ancestors: each must have its record, and a mintable version.
+    """
 
     jti: str
     gen: int
@@ -85,6 +105,7 @@ class Inquiry:
     scopes: Sequence[RevocationScope]
     use: str | None = None
     assertion: Assertion | None = None
+    ancestors: Sequence[Ancestor] = ()
 
 
 class Standing(StrEnum):
@@ -92,7 +113,7 @@ class Standing(StrEnum):
 
     ACTIVE = "active"
     ABSENT = "absent"  # never issued, released, or expired
-    REVOKED = "revoked"  # a mark newer than `rseq`, another gen, or a version that is not mintable
+    REVOKED = "revoked"  # a mark newer than `rseq`, another gen, a version that is not mintable, or an ancestor gone
     USED_UP = "used_up"
     ASSERTION_REPLAYED = "assertion_replayed"
 
@@ -133,12 +154,17 @@ class VersionChange:
 
 @dataclass(frozen=True, slots=True)
 class Applied:
-    """seq: the sequence after the step; what was revoked is dead for every `rseq` below it. repeated: the id was known."""
+    """seq: the sequence after the step; what was revoked is dead for every `rseq` below it. repeated: the id was known.
+
+    replicas: how many replicas of the store have the step, -1 where that is unknown, or none is waited for. A step has acted
+    however few they are; with too few it can be lost in a failover, until it has been replayed from the audit log.
+    """
 
     gen: int
     seq: int
     gseq: int
     repeated: bool = False
+    replicas: int = -1
 
 
 class VersionStore(Protocol):

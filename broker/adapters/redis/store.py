@@ -62,10 +62,10 @@ class RedisStore:
             if required_replicas
             else None
         )
-        self.replicated = Replicated(session, waiting, required=required_replicas)
+        self.replicated = Replicated(session, waiting, required=required_replicas, count_seconds=call_seconds / 2)
         self._listening = Pipeline(topology, call_seconds=call_seconds + LONGEST_WAIT_SECONDS, queue_limit=queue_limit)
         self._fence = fence = RedisFence(session, required_replicas=required_replicas, can_move=topology.can_move)
-        credentials, versions = RedisCredentials(session), RedisVersions(session)
+        credentials, versions = RedisCredentials(session), RedisVersions(session, self.replicated)
         # the ports' methods, bound once: no call on the hot road passes through another layer
         self.issue = credentials.issue
         self.inquire = credentials.inquire

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import cast
 
+from broker.adapters.redis.replicated import Replicated
 from broker.adapters.redis.session import Session
 from broker.domain.errors import StoreUnsuitableError
 from broker.domain.ids import VersionId
@@ -14,12 +15,13 @@ from broker.ports.store import Applied, VersionChange
 
 
 class RedisVersions:
-    """`VersionStore` over one session."""
+    """`VersionStore` over one session. replicated: to tell how many replicas have a step that acted."""
 
-    __slots__ = ("_session",)
+    __slots__ = ("_replicated", "_session")
 
-    def __init__(self, session: Session) -> None:
+    def __init__(self, session: Session, replicated: Replicated) -> None:
         self._session = session
+        self._replicated = replicated
 
     async def view(self) -> LifecycleView:
         gen = self._session.gen
@@ -48,7 +50,7 @@ class RedisVersions:
             *spelled,
             *change.revokes,
         )
-        return None if reply[0] == b"moved" else self._applied(reply)
+        return None if reply[0] == b"moved" else await self._applied(reply)
 
     async def revoke(self, scopes: Sequence[RevocationScope], *, id: str, intent: bytes) -> Applied:  # noqa: A002
         session = self._session
@@ -59,7 +61,7 @@ class RedisVersions:
             intent,
             *scopes,
         )
-        return self._applied(reply)
+        return await self._applied(reply)
 
     async def marks(self) -> Mapping[RevocationScope, int]:
         _, held = await self._read(self._session.keys.marks)
@@ -71,11 +73,12 @@ class RedisVersions:
         self._session.saw(seq)
         return seq, dict(zip(pairs[::2], pairs[1::2], strict=True))
 
-    def _applied(self, reply: list[object]) -> Applied:
+    async def _applied(self, reply: list[object]) -> Applied:
         _, gen, seq, gseq = cast("tuple[bytes, int, int, int]", reply)
         if gen == self._session.gen:  # a repeat may be answered with a step of an earlier gen
             self._session.saw(seq)
-        return Applied(gen, seq, gseq, repeated=reply[0] == b"repeated")
+        replicas = await self._replicated.count()
+        return Applied(gen, seq, gseq, repeated=reply[0] == b"repeated", replicas=replicas)
 
 
 def read_version(spelled: bytes) -> VersionRecord:
