@@ -37,7 +37,8 @@ from broker.domain.lifecycle.states import VersionRecord
 from broker.domain.schema.dialect import SchemaError
 from broker.domain.scopes import parse_scope_parameter
 from broker.engines import jws
-from broker.gate.broker_client import BrokerClient, BrokerUnreachableError, ExchangeCall, Granted, Refused
+from broker.gate.broker_client import BrokerClient, ExchangeCall, Granted
+from broker.gate.broker_http import BrokerUnreachableError, Refused
 from broker.gate.catalogue import Catalogue, ToolVersions
 from broker.gate.handoff import HeldCredential
 from broker.gate.subject import VerifiedSubject

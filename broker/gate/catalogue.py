@@ -22,7 +22,8 @@ from broker.domain.ids import Digest, ToolName, Version
 from broker.domain.lifecycle.states import VersionRecord, read_record
 from broker.domain.schema.closure import omitted_defaults
 from broker.engines.arguments import ArgumentValidator
-from broker.gate.broker_client import BrokerClient, BrokerUnreachableError, Refused
+from broker.gate.broker_client import BrokerClient
+from broker.gate.broker_http import BrokerUnreachableError, Refused
 
 RETRY_SECONDS: Final = 0.5
 _MAX_COMPILED: Final = 512

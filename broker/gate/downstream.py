@@ -12,56 +12,55 @@ Each request, in this order; the first no is the answer:
 | 3. the claims are a credential's (`domain.tokens.claims`)                          | 401 `invalid_token`           |
 | 4. tool, version and task are those that this API is for, where it says so            | 403 `insufficient_scope`      |
 | 5. it has every scope that `scope_for` names; naming none means that nobody may      | 403 `insufficient_scope`      |
-| 6. the broker says that it is active now (RFC 7662), and counts this use               | 401 `invalid_token`           |
-| the broker, or its keys, cannot be had                                           | 503 with `Retry-After`        |
+| 6. it is not revoked, and its version is served: by the feed, which costs no request  | 401 `invalid_token`           |
+| 7. where its uses are counted, or with `online=True`: the broker says that it is      | 401 `invalid_token`           |
+|    active now (RFC 7662), and counts this use                                    |                               |
+| the broker, its keys, its feed or a lease cannot be had                          | 503 with `Retry-After`        |
 
 What passed stands in `scope["state"]["credential"]`. Bodies name the reason; tokens and claims are in none, nor in a log.
 """
 
 from __future__ import annotations
 
-import json
 import logging
 import secrets
 import time
-from collections.abc import Awaitable, Callable, Collection, MutableMapping
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
-from typing import Any, Final, TypeAlias
+from typing import Final, TypeAlias, assert_never
 
-from broker.domain.errors import REASONS, Reason, Refusal
-from broker.domain.policy.document import KeySource
-from broker.domain.tokens.claims import MAX_LIFETIME_SECONDS, TYPE, Credential, read_credential
-from broker.domain.tokens.verify import Expectation, check_header, verify_claims
-from broker.engines import jws
-from broker.gate.broker_client import BrokerClient, BrokerUnreachableError, Refused
+from broker.domain.errors import Reason, Refusal
+from broker.domain.revocation.view import Standing
+from broker.domain.tokens.claims import Credential
+from broker.gate.bearer import (
+    App,
+    Denial,
+    Receive,
+    Scope,
+    Send,
+    bearer_token,
+    insufficient,
+    invalid_token,
+    send_denial,
+    unavailable,
+)
+from broker.gate.broker_client import BrokerClient
+from broker.gate.broker_http import BrokerUnreachableError, Refused, addresses
 from broker.gate.client_auth import load_client_auth
-from broker.gate.keys import GateKeySets
+from broker.gate.credentials import CredentialReader, Presented
+from broker.gate.following import Following, StateSetting
+from broker.gate.keys import broker_keys
 from broker.ports.keys import KeySets
 
-Scope: TypeAlias = MutableMapping[str, Any]
-Message: TypeAlias = MutableMapping[str, Any]
-Receive: TypeAlias = Callable[[], Awaitable[Message]]
-Send: TypeAlias = Callable[[Message], Awaitable[None]]
-App: TypeAlias = Callable[[Scope, Receive, Send], Awaitable[None]]
 ScopeFor: TypeAlias = Callable[[Scope], "str | Collection[str] | None"]
 
-LEEWAY_SECONDS: Final = 10
-ALGORITHMS: Final = ("ES256", "RS256", "EdDSA")
+_DEAD: Final = {
+    Standing.REVOKED: "it was revoked",
+    Standing.NOT_SERVED: "its tool version is not served any more",
+    Standing.OTHER_GEN: "it is from before the broker's store was claimed anew: get a new one",
+}
 
 logger = logging.getLogger("broker.gate")
-
-
-@dataclass(frozen=True, slots=True)
-class _Answer:
-    """A no: HTTP status, RFC 6750 error code (None: no credential was shown), our reason, words, scopes to ask for."""
-
-    status: int
-    error: str | None
-    reason: str
-    says: str
-    scopes: tuple[str, ...] = ()
-    retry_after_seconds: int | None = None
 
 
 class CredentialVerifier:
@@ -72,7 +71,7 @@ class CredentialVerifier:
         app: App,
         *,
         issuer: str,
-        broker_url: str | None = None,
+        broker_url: str | Sequence[str] | None = None,
         audience: str,
         client_id: str,
         scope_for: ScopeFor,
@@ -82,32 +81,34 @@ class CredentialVerifier:
         tool: str | Collection[str] | None = None,
         version: str | Collection[str] | None = None,
         task: str | Collection[str] | None = None,
+        online: bool = True,
+        state_file: StateSetting = "default",
         timeout_seconds: float = 2.5,
         keys: KeySets | None = None,
         clock: Callable[[], float] = time.time,
     ) -> None:
         """scope_for: the scopes that a request needs. tool, version, task: which this API is for; None: any.
 
-        broker_url: where the broker is reached, if not under its issuer's address.
-        client_id and client_key or client_secret: how this API asks the broker whether a credential is still active.
+        broker_url: where the broker is reached, if not under its issuer's address; several where there are replicas.
+        client_id and client_key or client_secret: as whom this API follows the broker's revocations.
+        online: ask the broker about each request instead. state_file: where to remember what was seen revoked; by default
+        a file below the user's state folder; None: nowhere. Raises `ConfigurationError`.
         """
         auth = load_client_auth(client_id, issuer=issuer, key=client_key, kid=client_kid, secret=client_secret)
+        urls = addresses(broker_url, issuer=issuer)
+        source, own_keys = broker_keys(urls)
         self._app = app
-        self._broker = BrokerClient(broker_url or issuer, auth, timeout_seconds=timeout_seconds)
-        self._source = KeySource(url=(broker_url or issuer).rstrip("/") + "/jwks.json")
-        self._keys: KeySets = keys if keys is not None else GateKeySets()
-        self._expectation = Expectation(
-            issuer=issuer,
-            audiences=(audience,),
-            leeway_seconds=LEEWAY_SECONDS,
-            max_lifetime_seconds=MAX_LIFETIME_SECONDS,
-        )
+        self._broker = BrokerClient(urls, auth, timeout_seconds=timeout_seconds)
+        self._own_keys = own_keys
+        self._reader = CredentialReader(keys or own_keys, source, issuer=issuer, audience=audience, clock=clock)
+        self._following = None if online else Following(urls, auth, issuer=issuer, state_file=state_file)
         self._scope_for = scope_for
         self._tools, self._versions, self._tasks = _names(tool), _names(version), _names(task)
-        self._clock = clock
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "lifespan":
+            if self._following is not None:
+                self._following.start()
             try:
                 await self._app(scope, receive, send)
             finally:
@@ -119,138 +120,91 @@ class CredentialVerifier:
             await self._app(scope, receive, send)
         elif scope["type"] == "http":
             logger.info("request refused: %d %s", found.status, found.reason)
-            await _send(found, send)
+            await send_denial(found, send)
         else:
             await send({"type": "websocket.close", "code": 1008, "reason": found.reason})
 
     async def aclose(self) -> None:
         """Close the connections; done by itself where the server runs the ASGI lifespan."""
+        if self._following is not None:
+            await self._following.aclose()
         await self._broker.aclose()
-        if isinstance(self._keys, GateKeySets):
-            await self._keys.close()
+        await self._own_keys.close()
 
-    async def _judge(self, scope: Scope) -> Credential | _Answer:
-        token = _bearer(scope)
-        if isinstance(token, _Answer):
+    async def _judge(self, scope: Scope) -> Credential | Denial:
+        token = bearer_token(scope)
+        if isinstance(token, Denial):
             return token
         try:
-            credential = await self._verify(token)
-            if isinstance(credential, Refusal):
-                return _as_answer(credential)
-            refused = self._check_binding(credential) or self._check_scopes(credential, scope)
-            if refused is not None:
-                return refused
-            return await self._check_active(credential, token)
+            presented = await self._reader.read(token)
+            if isinstance(presented, Refusal):
+                return invalid_token(presented)
+            credential = presented.credential
+            return (
+                self._check_binding(credential)
+                or self._check_scopes(credential, scope)
+                or await self._check_active(presented, token)
+                or credential
+            )
         except BrokerUnreachableError as error:
             logger.warning("no answer from the broker: %s", error)
-            return _unavailable(error.retry_after_seconds)
+            return unavailable("broker_unavailable", retry_after_seconds=error.retry_after_seconds)
 
-    async def _verify(self, token: str) -> Credential | Refusal:
-        """Checks 2 and 3."""
-        unverified = jws.read_unverified(token)
-        if isinstance(unverified, Refusal):
-            return unverified
-        header = unverified.header
-        refusal = check_header(header, algorithms=ALGORITHMS, types=(TYPE,))
-        if refusal is not None:
-            return refusal
-        key = await self._keys.find(self._source, kid=header.kid, algorithm=header.algorithm)
-        if isinstance(key, Refusal):
-            if key.reason is Reason.TOKEN_KEYS_UNAVAILABLE:
-                raise BrokerUnreachableError("its keys cannot be had")
-            return key
-        claims = jws.verify(unverified, key)
-        if isinstance(claims, Refusal):
-            return claims
-        verified = verify_claims(claims, self._expectation, now=int(self._clock()))
-        if isinstance(verified, Refusal):
-            return verified
-        return read_credential({**claims, "aud": verified.audience})
-
-    def _check_binding(self, credential: Credential) -> _Answer | None:
+    def _check_binding(self, credential: Credential) -> Denial | None:
         """Check 4."""
         if self._tasks is not None and credential.task not in self._tasks:
-            return _insufficient(Reason.CREDENTIAL_TASK_MISMATCH)
+            return insufficient(Reason.CREDENTIAL_TASK_MISMATCH)
         right_tool = self._tools is None or credential.tool in self._tools
         if not right_tool or (self._versions is not None and credential.version not in self._versions):
-            return _insufficient(Reason.CREDENTIAL_TOOL_MISMATCH)
+            return insufficient(Reason.CREDENTIAL_TOOL_MISMATCH)
         return None
 
-    def _check_scopes(self, credential: Credential, scope: Scope) -> _Answer | None:
+    def _check_scopes(self, credential: Credential, scope: Scope) -> Denial | None:
         """Check 5."""
         needed = _names(self._scope_for(scope)) or frozenset()
         if not needed or not needed <= credential.scopes:
-            return _insufficient(Reason.CREDENTIAL_SCOPE_INSUFFICIENT, tuple(sorted(needed)))
+            return insufficient(Reason.CREDENTIAL_SCOPE_INSUFFICIENT, tuple(sorted(needed)))
         return None
 
-    async def _check_active(self, credential: Credential, token: str) -> Credential | _Answer:
-        """Check 6. A request is one use, whatever it is retried over inside."""
+    async def _check_active(self, presented: Presented, token: str) -> Denial | None:
+        """Checks 6 and 7."""
+        if self._following is None:
+            return await self._ask(presented.credential, token)
+        if presented.credential.uses is not None:
+            # What is dead here is dead; what is not, or not known here, the broker decides.
+            standing = presented.standing(self._following.start())
+            return _dead(standing) if standing in _DEAD else await self._ask(presented.credential, token)
+        standing = await self._following.judge(presented)
+        match standing:
+            case Standing.ALIVE:
+                return None
+            case Standing.REVOKED | Standing.NOT_SERVED | Standing.OTHER_GEN:
+                return _dead(standing)
+            case Standing.AHEAD:
+                return unavailable("feed_behind", retry_after_seconds=1)
+            case Standing.UNKNOWN:
+                return unavailable("feed_stale", retry_after_seconds=1)
+            case _:
+                assert_never(standing)
+
+    async def _ask(self, credential: Credential, token: str) -> Denial | None:
+        """Check 7. A request is one use, whatever it is retried over inside."""
         said = await self._broker.introspect(token, use=secrets.token_urlsafe(16))
         if isinstance(said, Refused):
             logger.error("the broker refuses this verifier's questions: %s", said.reason)
-            return _unavailable(1)
+            return unavailable("broker_unavailable", retry_after_seconds=1)
         if said["active"] is not True or said.get("jti", credential.jti) != credential.jti:
-            return _as_answer(
+            return invalid_token(
                 Refusal(Reason.CREDENTIAL_REVOKED, "it was revoked, given back or used up, or has expired")
             )
-        return credential
+        return None
+
+
+def _dead(standing: Standing) -> Denial:
+    return invalid_token(Refusal(Reason.CREDENTIAL_REVOKED, _DEAD[standing]))
 
 
 def _names(value: str | Collection[str] | None) -> frozenset[str] | None:
     if value is None:
         return None
     return frozenset({value}) if isinstance(value, str) else frozenset(value)
-
-
-def _bearer(scope: Scope) -> str | _Answer:
-    """The token of a request (check 1)."""
-    found = [value for name, value in scope["headers"] if name.lower() == b"authorization"]
-    if len(found) > 1:
-        return _Answer(400, "invalid_request", "request_malformed", "more than one Authorization header was sent")
-    scheme, _, token = (found[0] if found else b"").partition(b" ")
-    if scheme.lower() != b"bearer":
-        return _Answer(401, None, "credential_missing", "send a credential of the broker as Authorization: Bearer")
-    text = token.strip(b" ").decode("latin-1")
-    if not text or " " in text or "," in text or "\t" in text:
-        return _Answer(401, "invalid_token", Reason.TOKEN_MALFORMED.value, "one token after Bearer was expected")
-    return text
-
-
-def _as_answer(refusal: Refusal) -> _Answer:
-    return _Answer(401, "invalid_token", refusal.reason.value, f"{refusal.wire.says}: {refusal.detail}")
-
-
-def _insufficient(reason: Reason, scopes: tuple[str, ...] = ()) -> _Answer:
-    return _Answer(403, "insufficient_scope", reason.value, REASONS[reason].says, scopes)
-
-
-def _unavailable(retry_after_seconds: int) -> _Answer:
-    says = "whether the credential is still active cannot be found out at present"
-    return _Answer(503, "temporarily_unavailable", "broker_unavailable", says, retry_after_seconds=retry_after_seconds)
-
-
-async def _send(answer: _Answer, send: Send) -> None:
-    said = {"error": answer.error, "error_description": answer.says, "reason": answer.reason}
-    body = json.dumps({name: value for name, value in said.items() if value is not None}).encode()
-    headers = [
-        (b"content-type", b"application/json"),
-        (b"content-length", str(len(body)).encode()),
-        (b"cache-control", b"no-store"),
-    ]
-    if answer.retry_after_seconds is not None:
-        headers.append((b"retry-after", str(answer.retry_after_seconds).encode()))
-    else:
-        headers.append((b"www-authenticate", _challenge(answer).encode("latin-1")))
-    await send({"type": "http.response.start", "status": answer.status, "headers": headers})
-    await send({"type": "http.response.body", "body": body})
-
-
-def _challenge(answer: _Answer) -> str:
-    """RFC 6750 §3; no error code where no credential was shown."""
-    if answer.error is None:
-        return "Bearer"
-    words = answer.says.encode("ascii", "replace").decode().replace("\\", "/").replace('"', "'")
-    parts = [f'error="{answer.error}"', f'error_description="{words}"']
-    if answer.scopes:
-        parts.append(f'scope="{" ".join(answer.scopes)}"')
-    return "Bearer " + ", ".join(parts)

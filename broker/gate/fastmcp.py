@@ -54,7 +54,8 @@ from broker.domain.errors import Reason, Refusal
 from broker.domain.ids import parse_task_name, parse_tool_name
 from broker.domain.policy.document import IssuerTrust
 from broker.gate.admission import Admission, Admitted, Call
-from broker.gate.broker_client import BrokerClient, BrokerUnreachableError
+from broker.gate.broker_client import BrokerClient
+from broker.gate.broker_http import BrokerUnreachableError
 from broker.gate.catalogue import Catalogue
 from broker.gate.client_auth import load_client_auth
 from broker.gate.fastmcp_auth import SubjectTokenVerifier, find_caller

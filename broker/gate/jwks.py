@@ -26,16 +26,20 @@ _HEADERS: Final = {"Accept": "application/jwk-set+json, application/json", "Acce
 
 
 class GateKeys:
-    """The keys behind one `jwks_uri`. Raises `ValueError` for a URL that is neither https nor http on loopback."""
+    """The keys behind one `jwks_uri`, which may be had at several addresses: the one that last gave them is asked first.
+
+    Raises `ValueError` for a URL that is neither https nor http on loopback.
+    """
 
     def __init__(
-        self, url: str, *, schedule: Schedule | None = None, seconds: Callable[[], float] = time.monotonic
+        self, *urls: str, schedule: Schedule | None = None, seconds: Callable[[], float] = time.monotonic
     ) -> None:
-        if not _is_fetchable(url):
-            raise ValueError(f"{url} is neither https nor http on loopback: keys from it cannot be trusted")
-        self._url = url
+        for url in urls:
+            if not _is_fetchable(url):
+                raise ValueError(f"{url} is neither https nor http on loopback: keys from it cannot be trusted")
+        self._urls = list(urls)
         self._client = httpx2.AsyncClient(timeout=DEADLINE_SECONDS, mounts={"http://": httpx2.AsyncHTTPTransport()})
-        self._cache = KeyCache(url, self._fetch, schedule=schedule or Schedule(), seconds=seconds)
+        self._cache = KeyCache(urls[0], self._fetch, schedule=schedule or Schedule(), seconds=seconds)
 
     async def find(self, *, kid: str | None, algorithm: str) -> VerificationKey | Refusal:
         """The one key that fits. Refused: `TOKEN_KEY_UNKNOWN`, or `TOKEN_KEYS_UNAVAILABLE` where no set is known."""
@@ -47,8 +51,16 @@ class GateKeys:
         await self._client.aclose()
 
     async def _fetch(self) -> bytes:
+        for _ in self._urls[1:]:
+            try:
+                return await self._fetch_first()
+            except KeysUnreadableError:
+                self._urls.append(self._urls.pop(0))
+        return await self._fetch_first()
+
+    async def _fetch_first(self) -> bytes:
         try:
-            async with asyncio.timeout(DEADLINE_SECONDS):
+            async with asyncio.timeout(DEADLINE_SECONDS / len(self._urls)):
                 return await self._get()
         except TimeoutError:
             raise KeysUnreadableError(f"no complete answer within {DEADLINE_SECONDS:g} s") from None
@@ -56,7 +68,7 @@ class GateKeys:
             raise KeysUnreadableError(f"the request failed: {type(error).__name__}") from error
 
     async def _get(self) -> bytes:
-        async with self._client.stream("GET", self._url, headers=_HEADERS, follow_redirects=False) as response:
+        async with self._client.stream("GET", self._urls[0], headers=_HEADERS, follow_redirects=False) as response:
             if response.status_code != 200:
                 raise KeysUnreadableError(f"status {response.status_code}; 200 was expected")
             if response.headers.get("content-encoding", "identity") != "identity":

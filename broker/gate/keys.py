@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -46,16 +47,20 @@ class _FileKeys:
 
 
 class GateKeySets:
-    """`ports.keys.KeySets` for a gate or a verifier."""
+    """`ports.keys.KeySets` for a gate or a verifier.
 
-    def __init__(self) -> None:
+    elsewhere: for a source's URL, others that give the same keys.
+    """
+
+    def __init__(self, elsewhere: Mapping[str, Sequence[str]] | None = None) -> None:
+        self._elsewhere = elsewhere or {}
         self._sources: dict[KeySource, GateKeys | _FileKeys] = {}
 
     async def find(self, source: KeySource, *, kid: str | None, algorithm: str) -> VerificationKey | Refusal:
         """The one key of the source that fits."""
         keys = self._sources.get(source)
         if keys is None:
-            keys = self._sources[source] = _open(source)
+            keys = self._sources[source] = self._open(source)
         return await keys.find(kid=kid, algorithm=algorithm)
 
     async def close(self) -> None:
@@ -63,10 +68,15 @@ class GateKeySets:
         for keys in self._sources.values():
             await keys.close()
 
+    def _open(self, source: KeySource) -> GateKeys | _FileKeys:
+        if source.url is not None:
+            return GateKeys(source.url, *self._elsewhere.get(source.url, ()), schedule=_URLS)
+        if source.file is not None:
+            return _FileKeys(source.file)
+        raise ValueError("a key source is a URL or a file")
 
-def _open(source: KeySource) -> GateKeys | _FileKeys:
-    if source.url is not None:
-        return GateKeys(source.url, schedule=_URLS)
-    if source.file is not None:
-        return _FileKeys(source.file)
-    raise ValueError("a key source is a URL or a file")
+
+def broker_keys(urls: Sequence[str]) -> tuple[KeySource, GateKeySets]:
+    """The keys of a broker that answers under these addresses."""
+    first, *others = [f"{url}/jwks.json" for url in urls]
+    return KeySource(url=first), GateKeySets({first: others})

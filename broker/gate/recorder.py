@@ -21,7 +21,8 @@ from typing import Final
 import anyio
 
 from broker.domain.canonical import JsonObject, JsonValue
-from broker.gate.broker_client import BrokerClient, BrokerUnreachableError, Refused
+from broker.gate.broker_client import BrokerClient
+from broker.gate.broker_http import BrokerUnreachableError, Refused
 
 MAX_BATCH: Final = 256
 MAX_WAITING: Final = 4_096

@@ -13,7 +13,8 @@ from typing import Final
 import anyio
 
 from broker.domain.canonical import JsonObject
-from broker.gate.broker_client import BrokerClient, BrokerUnreachableError
+from broker.gate.broker_client import BrokerClient
+from broker.gate.broker_http import BrokerUnreachableError
 from broker.gate.recorder import Recorder
 
 SETTLE_SECONDS: Final = 2.0

@@ -12,7 +12,8 @@ import uvicorn
 from broker.domain.contracts.contract import parse_contract
 from broker.domain.ids import Digest, ToolName, Version
 from broker.domain.lifecycle.states import State, VersionRecord, record_json
-from broker.gate.broker_client import BrokerClient, BrokerUnreachableError
+from broker.gate.broker_client import BrokerClient
+from broker.gate.broker_http import BrokerUnreachableError
 from broker.gate.catalogue import RETRY_SECONDS, Catalogue
 from broker.gate.client_auth import ClientSecret
 from broker.gate.recorder import CallFacts, Recorder
