@@ -4,6 +4,7 @@
    one read brings. uvicorn bounds them in its slower parser only, and pays for a long one with the square of its length.
 2. A head is there `HEAD_SECONDS` after its first byte, the first one of a connection that long after it was opened.
 3. Who goes beyond that is hung up on; there is no request yet that could be answered.
+4. An endpoint can hang up, too, on who does not take what is sent (`http/feed.py`).
 """
 
 from __future__ import annotations
@@ -12,6 +13,8 @@ import asyncio
 from typing import Final
 
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+
+from broker.http.feed import HANG_UP
 
 MAX_HEAD_BYTES: Final = 131_072
 HEAD_SECONDS: Final = 5.0
@@ -45,6 +48,7 @@ class BoundedConnection(HttpToolsProtocol):
     def on_headers_complete(self) -> None:
         self._be_patient()
         super().on_headers_complete()
+        self.scope["extensions"] = {**(self.scope.get("extensions") or {}), HANG_UP: self._hang_up}  # type: ignore[dict-item]
 
     def on_body(self, body: bytes) -> None:
         self._beside_bodies -= len(body)

@@ -1,9 +1,10 @@
 """A running broker: opened in order, tended, closed in the reverse order.
 
 1. Start: keys, policy and audit log are open; the store is started (embedded) and claimed; then the log says so.
-2. Running: every `TEND_SECONDS` unwritten records are written, the outbox is emptied, abandoned steps are recovered, the
-   store is looked at. One that turns out to be another incarnation is claimed anew at once; while one is not what it must
-   be, nothing is minted. What stands in the way is said when it begins, when it changes, and once a minute.
+2. Running: the store is followed (`services/following.py`). Every `TEND_SECONDS` unwritten records are written, the outbox is
+   emptied, abandoned steps are recovered, the store is looked at, marks are compacted. A store that turns out to be another
+   incarnation is claimed anew at once; while it is not what it must be, nothing is minted. What stands in the way is said when
+   it begins, when it changes, and once a minute.
 3. Stop: no new requests, running ones end, the log is closed, then the store.
 """
 
@@ -26,6 +27,7 @@ from broker.services.policies import Loaded
 log: Final = logging.getLogger("broker.app")
 TEND_SECONDS: Final = 1.0
 LOOK_EVERY: Final = 5
+COMPACT_EVERY: Final = 60
 SAY_AGAIN_SECONDS: Final = 60.0
 NOTED: Final = 50
 
@@ -65,6 +67,11 @@ class Running:
             self.parts = await composing  # a thread cannot be broken off; what it opens is closed with the rest
             raise
 
+    async def follow(self) -> None:
+        """Runs until cancelled: follow the store."""
+        assert self.parts is not None
+        await self.parts.following.run()
+
     async def supervise(self) -> None:
         """Runs until cancelled: start the embedded store again when it dies."""
         if self._embedded is not None:
@@ -102,7 +109,9 @@ class Running:
                 if self._reclaim.is_set():
                     self._reclaim.clear()
                     parts.incarnation.lose()
-                await parts.incarnation.open()
+                if not parts.incarnation.is_open:
+                    await parts.incarnation.open()
+                    parts.following.lose()
                 say_claims(parts)
                 doubts = parts.recorder.doubts
                 if doubts:
@@ -113,6 +122,9 @@ class Running:
                 if rounds % LOOK_EVERY == 0:
                     await parts.incarnation.recover_abandoned()
                     await parts.incarnation.look()
+                    await parts.receipts.observe()
+                if rounds % COMPACT_EVERY == 0:
+                    await parts.compaction.tend()
             except BrokerError as error:
                 self._say(f"{type(error).__name__}: {error}")
                 if isinstance(error, StoreUnclaimedError):
@@ -148,7 +160,11 @@ class Running:
 @contextlib.asynccontextmanager
 async def tended(running: Running) -> AsyncIterator[None]:
     """Tend a started broker while the block runs, then stop it."""
-    tasks = [asyncio.create_task(running.tend()), asyncio.create_task(running.supervise())]
+    tasks = [
+        asyncio.create_task(running.tend()),
+        asyncio.create_task(running.follow()),
+        asyncio.create_task(running.supervise()),
+    ]
     try:
         yield
     finally:

@@ -15,6 +15,7 @@ import logging
 import signal
 import socket
 import sys
+from collections.abc import Callable
 from typing import Final
 
 import uvicorn
@@ -83,7 +84,7 @@ async def _serve(settings: Settings) -> None:
             log.info("listening beyond loopback: put TLS in front of it")
         # uvicorn drains, then raises the signal again under the handler that was there before: that one must not end
         # the process, since log and store are still open
-        ending.server = server
+        ending.server, ending.close_streams = server, parts.following.close
         for number in ENDS:
             signal.signal(number, ending)
         await server.serve(sockets=[listener])
@@ -95,10 +96,12 @@ class _Ending:
     def __init__(self) -> None:
         self.starting: asyncio.Future[Parts] | None = None
         self.server: uvicorn.Server | None = None
+        self.close_streams: Callable[[], None] = lambda: None
 
     def __call__(self, *_: object) -> None:
         if self.server is not None:
             self.server.should_exit = True
+            self.close_streams()
         elif self.starting is not None:
             self.starting.cancel()
 

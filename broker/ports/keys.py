@@ -30,6 +30,13 @@ class Signer(Protocol):
         """The public keys as a JWK Set (RFC 7517 §5), current and still valid ones."""
         ...
 
+    def retire(self, kid: str) -> None:
+        """Give up a revoked key, for ever and over restarts: it signs nothing, verifies nothing, is published no more.
+
+        Does nothing for a key that is given up already. Blocks. Where it was the key that signs, another signs from now on.
+        """
+        ...
+
     def verification_key(self, kid: str) -> VerificationKey | None:
         """One of the broker's own public keys."""
         ...

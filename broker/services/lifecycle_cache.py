@@ -18,6 +18,12 @@ class LifecycleCache:
         self._store = store
         self._view: LifecycleView | None = None
         self._why: BrokerError | None = None
+        self._forgotten = 0
+
+    @property
+    def is_known(self) -> bool:
+        """Whether there is a view."""
+        return self._view is not None
 
     @property
     def view(self) -> LifecycleView:
@@ -33,10 +39,14 @@ class LifecycleCache:
         _ = self.view
 
     async def refresh(self) -> LifecycleView:
-        """Read the view from the store."""
-        self._view = await self._store.view()
-        return self._view
+        """Read the view from the store. It is kept, unless it was told meanwhile to forget."""
+        forgotten = self._forgotten
+        view = await self._store.view()
+        if forgotten == self._forgotten:
+            self._view = view
+        return view
 
     def forget(self, why: BrokerError | None = None) -> None:
         """The store is another incarnation, or not what it must be; what was known of it is void."""
         self._view, self._why = None, why
+        self._forgotten += 1

@@ -221,6 +221,7 @@ class Policies:
             revokes=revokes,
             intent=spell_intent(record_json(record)),  # type: ignore[arg-type]  # a record's fields are JSON values
         )
+        self._recorder.acting(record.id)
         try:
             applied = await self._store.change(change)
         except StoreUnavailableError:

@@ -6,18 +6,22 @@
 3. A revocation or lifecycle change that took effect but could not be written is kept here and tried again. One whose
    answer from the store was lost *may* have taken effect: the outbox will tell. Until all is written, `check_recorded`
    refuses everything that would mint.
+4. What is heard of other processes' changes is kept and tried again in the same way. Who makes a change says so before the
+   store acts, so that it is not heard of as another's.
 """
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterable
 
-from broker.domain.audit.records import Record
+from broker.domain.audit.records import Heard, Record
 from broker.domain.errors import AuditUnavailableError, BrokerError, UnrecordedError
 from broker.ports.audit import AuditLog
 from broker.ports.store import StoreFence
 
 MAX_CARRIED = 64
+MAX_OWN = 1_024
 
 
 class Recorder:
@@ -28,6 +32,7 @@ class Recorder:
         self._fence = fence
         self._settled: list[tuple[int, int]] = []
         self._unrecorded: list[tuple[Record, int, int]] = []
+        self._own: deque[str] = deque(maxlen=MAX_OWN)
         self._doubts = 0
 
     async def append(self, record: Record) -> None:
@@ -42,6 +47,21 @@ class Recorder:
             self._unrecorded.append((record, gen, gseq))
             raise UnrecordedError(f"effective, not recorded: {error}") from error
         self.settle(gen, [gseq])
+
+    def acting(self, step_id: str) -> None:
+        """A change of this process is about to be made, under this id."""
+        self._own.append(step_id)
+
+    def is_own(self, step_id: str) -> bool:
+        """Whether a step that the store tells of was made by this process, which records it by itself."""
+        return step_id in self._own
+
+    async def append_heard(self, record: Heard) -> None:
+        """Make durable what was heard; where that fails, it is kept, and nothing is minted until it is written."""
+        try:
+            await self._log.append(record)
+        except AuditUnavailableError:
+            self._unrecorded.append((record, 0, 0))
 
     def settle(self, gen: int, gseqs: Iterable[int]) -> None:
         """The records of these steps are durable."""
@@ -88,7 +108,8 @@ class Recorder:
             except AuditUnavailableError:
                 return
             self._unrecorded.pop(0)
-            self.settle(of_gen, [gseq])
+            if gseq:  # what was heard is settled by whom it is of
+                self.settle(of_gen, [gseq])
         carried = self.take_settled(gen, limit=len(self._settled))
         if carried:
             try:

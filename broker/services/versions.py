@@ -15,7 +15,7 @@ from typing import Final
 
 from broker.domain.audit.records import Revoked, VersionChanged, record_json
 from broker.domain.canonical import JsonObject
-from broker.domain.errors import Reason, Refusal, StoreUnavailableError
+from broker.domain.errors import Reason, Refusal, StoreUnavailableError, UnrecordedError
 from broker.domain.lifecycle import states
 from broker.domain.lifecycle.rollout import (
     Change,
@@ -136,6 +136,7 @@ class Versions:
             revokes=change.revokes,
             intent=spell_intent(_as_json(record)),
         )
+        self._recorder.acting(request_id)
         try:
             applied = await self._store.change(wanted)
         except StoreUnavailableError:
@@ -158,6 +159,7 @@ class Versions:
             by=by,
             reason=reason,
         )
+        self._recorder.acting(request_id)
         try:
             applied = await self._store.revoke(scopes, id=request_id, intent=spell_intent(_as_json(record)))
         except StoreUnavailableError:
@@ -174,6 +176,9 @@ class Versions:
                 gen=applied.gen,
                 gseq=applied.gseq,
             )
+        except UnrecordedError as error:
+            error.point = (applied.gen, applied.seq)  # who made the change may ask who has heard of it
+            raise
         finally:
             await self._cache.refresh()
 

@@ -14,6 +14,7 @@
 | policy.exception                       | a policy was loaded, or a version published, by leave of an exception   |
 | key.create                             | a signing key was made                                                  |
 | key.retire                             | a signing key was revoked, or gave way to another                       |
+| marks.compact                          | one mark on everything took the place of marks that no longer matter    |
 | gen.claim                              | a broker claimed an incarnation of the store                            |
 | heard                                  | another process moved the store, or held it when this one came to it    |
 | recover                                | the store acted and the process died before the record was written      |
@@ -208,6 +209,23 @@ class ReceiptGiven:
 
 
 @dataclass(frozen=True, slots=True)
+class MarksCompacted:
+    """Marks up to `covered` were made longer ago than any credential lives; `all` at `covered` says what they said.
+
+    Marks of signing keys stay.
+    """
+
+    type: ClassVar[str] = "marks.compact"
+    id: str
+    ts: str
+    gen: int
+    gseq: int
+    seq: int
+    covered: int
+    by: str
+
+
+@dataclass(frozen=True, slots=True)
 class PolicyChanged:
     type: ClassVar[str] = "policy.change"
     id: str
@@ -279,7 +297,7 @@ class KeyRetired:
 
 @dataclass(frozen=True, slots=True)
 class Heard:
-    """What the store said that it held at `gen:seq`, so that this log alone can tell it again (replay rule 5).
+    """What the store said that it held at `gen:seq`, so that this log alone can tell it again (replay rule 6).
 
     records: version records, whole, as they were then. marks: revocation scope → sequence below which all in it is dead.
     Either may be a part of what was held. id: one that no step has, since a step's own record goes by the step's id.
@@ -347,6 +365,7 @@ Record: TypeAlias = (
     | Released
     | VersionChanged
     | Revoked
+    | MarksCompacted
     | ReceiptGiven
     | PolicyChanged
     | PolicyNarrowed
@@ -370,6 +389,7 @@ CONTROL: frozenset[str] = frozenset(
         "version.retire",
         "policy.narrow",
         "revoke",
+        "marks.compact",
         "gen.claim",
         "heard",
         "recover",

@@ -3,16 +3,17 @@
 Fold over the control records of one log, in order:
 1. `version.*`, `policy.narrow`: each version record in it replaces the one known, if its `seq` is not older.
 2. `version.rollback`, `version.retire`, `policy.narrow`, `revoke`: each revoked scope gets the greater of its marks.
-3. `recover`: its intent counts as the record that was lost.
-4. `gen.claim`: the greatest `gen` and `seq` are kept.
-5. `heard`: its version records count as in 1, its marks as in 2, each at its own sequence.
+3. `marks.compact`: the mark on everything is at least `covered`.
+4. `recover`: its intent counts as the record that was lost.
+5. `gen.claim`: the greatest `gen` and `seq` are kept.
+6. `heard`: its version records count as in 1, its marks as in 2, each at its own sequence.
 
 Several states (of logs, of replicas, of the store itself), in whatever order they come:
-6. The greatest `gen`, `seq`, and mark of each scope count.
-7. Who does not know of the last revocation of a version says nothing of that version: a store that lost a rollback may have
+7. The greatest `gen`, `seq`, and mark of each scope count.
+8. Who does not know of the last revocation of a version says nothing of that version: a store that lost a rollback may have
    been moved on by somebody who never heard of it. Who knows of it: who has its mark, or a later one on everything, or saw the
    version at or after it in the same gen. Of the others the record with the greatest `seq` counts.
-8. A version where that set a newer record aside is *contested*: it must be put in place under a sequence that none has used,
+9. A version where that set a newer record aside is *contested*: it must be put in place under a sequence that none has used,
    or the newer record would win wherever it is known.
 """
 
@@ -46,7 +47,7 @@ class Replayed:
 
 @dataclass(frozen=True, slots=True)
 class Merged:
-    """state: what all of them say together. contested: see rule 8."""
+    """state: what all of them say together. contested: see rule 9."""
 
     state: Replayed
     contested: frozenset[str] = frozenset()
@@ -91,6 +92,9 @@ def fold(state: Replayed, record: JsonObject) -> None:
     for scope, mark in marks.items() if isinstance(marks, dict) else ():
         if isinstance(mark, int):
             put_mark(state, scope, mark, gen=at[0])
+    covered = record.get("covered")
+    if isinstance(covered, int):
+        put_mark(state, _EVERYTHING, covered, gen=at[0])
 
 
 def put_version(state: Replayed, after: JsonObject, *, at: tuple[int, int]) -> None:
@@ -109,7 +113,7 @@ def put_mark(state: Replayed, scope: str, seq: int, *, gen: int) -> None:
 
 
 def merge(states: Sequence[Replayed]) -> Merged:
-    """What several states say together (rules 6 to 8)."""
+    """What several states say together (rules 7 to 9)."""
     made = Replayed()
     for state in states:
         made.gen, made.gseq = max((made.gen, made.gseq), (state.gen, state.gseq))
@@ -132,7 +136,7 @@ def merge(states: Sequence[Replayed]) -> Merged:
 
 
 def settled(merged: Merged, *, gen: int, seq: int) -> Replayed:
-    """What a claim puts in place under a gen and a sequence that none has used: rule 8, and no mark that says nothing."""
+    """What a claim puts in place under a gen and a sequence that none has used: rule 9, and no mark that says nothing."""
     state = merged.state
     versions = {
         name: {**record, "seq": seq} if name in merged.contested else record for name, record in state.versions.items()

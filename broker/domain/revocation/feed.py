@@ -87,8 +87,8 @@ def event_json(event: Event) -> JsonObject:
     made: JsonObject = {"v": FORMAT, "gen": event.gen, "seq": event.seq}
     if isinstance(event, Heartbeat):
         return made
-    made["marks"] = {scope: seq for scope, seq in event.marks.items()}
-    made["versions"] = {version: state for version, state in event.versions.items()}
+    made["marks"] = {str(scope): seq for scope, seq in event.marks.items()}
+    made["versions"] = {str(version): state for version, state in event.versions.items()}
     if isinstance(event, Change) and event.covered:
         made["covered"] = event.covered
     return made

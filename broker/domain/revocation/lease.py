@@ -71,8 +71,11 @@ def _may_be_used(lease: Lease, view: RevocationView) -> bool:
 
 
 def receipt_seconds(lease_seconds: float) -> float:
-    """How long after the store acted every lease that was granted before is over (rule 4)."""
-    return lease_seconds * (1 + 2 * DRIFT)
+    """How long after the store acted every lease that was granted before is over (rule 4).
+
+    A slow verifier takes `lease_seconds / (1 - DRIFT)` of true time, of which a fast broker counts `1 + DRIFT`.
+    """
+    return lease_seconds * (1 + DRIFT) / (1 - DRIFT)
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,23 +91,47 @@ class Holder:
 class Receipt:
     """Who has applied a revocation, whose leases have run out since, who may still act on what was before.
 
-    point: of the revocation. Verifiers by name, in order. It is complete when `waiting` is empty.
+    point: of the revocation. Verifiers by client and name, in order. seconds_left: at most, until it is complete.
+    is_complete: nobody can act on what was before; also nobody who is not in this list.
     """
 
     point: Point
     acknowledged: tuple[Holder, ...]
     expired: tuple[Holder, ...]
     waiting: tuple[Holder, ...]
-
-    @property
-    def is_complete(self) -> bool:
-        return not self.waiting
+    seconds_left: float
+    is_complete: bool
 
 
-def receipt(point: Point, holders: Iterable[Holder], *, elapsed: float, lease_seconds: float) -> Receipt:
-    """How a revocation stands `elapsed` seconds after the store acted (rule 5)."""
+def receipt(
+    point: Point,
+    holders: Iterable[Holder],
+    *,
+    elapsed: float,
+    lease_seconds: float,
+    gone: frozenset[str] = frozenset(),
+    is_table_whole: bool = True,
+) -> Receipt:
+    """How a revocation stands `elapsed` seconds after the store acted (rule 5).
+
+    gone: verifiers that have not renewed for as long as a lease can last. is_table_whole: no other verifier can hold a lease.
+    """
     known = sorted(holders, key=lambda holder: (holder.client, holder.verifier))
-    has = tuple(holder for holder in known if holder.applied >= point)
-    rest = tuple(holder for holder in known if holder.applied < point)
-    over = elapsed >= receipt_seconds(lease_seconds)
-    return Receipt(point, has, rest if over else (), () if over else rest)
+    left = max(0.0, receipt_seconds(lease_seconds) - elapsed)
+    over = left <= 0
+    acknowledged, expired, waiting = [], [], []
+    for holder in known:
+        if holder.applied >= point:
+            acknowledged.append(holder)
+        elif over or holder.verifier in gone:
+            expired.append(holder)
+        else:
+            waiting.append(holder)
+    return Receipt(
+        point,
+        tuple(acknowledged),
+        tuple(expired),
+        tuple(waiting),
+        seconds_left=left,
+        is_complete=over or (is_table_whole and not waiting),
+    )

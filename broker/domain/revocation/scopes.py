@@ -110,6 +110,16 @@ def scopes_of(bearing: Bearing) -> tuple[RevocationScope, ...]:
     )
 
 
+def is_key_scope(scope: str) -> bool:
+    """Whether a scope is that of a signing key: such a mark counts whatever `rseq` a credential states, and for ever."""
+    return scope.startswith("key:")
+
+
+def stays(scope: str, seq: int, covered: int) -> bool:
+    """Whether a mark still says something beside one on everything at `covered`."""
+    return seq > covered or scope == EVERYTHING or is_key_scope(scope)
+
+
 def is_revoked(marks: Mapping[RevocationScope, int], scopes: Iterable[RevocationScope], *, rseq: int) -> bool:
     """The rule: the maximum over all scopes that apply, against `rseq`."""
     return max((marks.get(scope, 0) for scope in scopes), default=0) > rseq

@@ -26,13 +26,12 @@ from typing import Final
 
 from broker.domain.ids import VersionId
 from broker.domain.revocation.feed import Change, Event, Heartbeat, Point, Snapshot
-from broker.domain.revocation.scopes import EVERYTHING, RevocationScope, is_revoked, key_scope
+from broker.domain.revocation.scopes import RevocationScope, is_key_scope, is_revoked, stays
 
 MINTABLE: Final = frozenset(
     {"canary", "stable", "deprecated"}
 )  # as `lifecycle.states.MINTABLE`, which is a layer above
 START: Final = Point(0, 0)
-_KEY_PREFIX: Final = key_scope("")
 
 
 class Taken(StrEnum):
@@ -111,7 +110,7 @@ class RevocationView:
         if event.seq != self.seq + 1:
             return self.lose()
         if event.covered:
-            self.marks = {scope: seq for scope, seq in self.marks.items() if _stays(scope, seq, event.covered)}
+            self.marks = {scope: seq for scope, seq in self.marks.items() if stays(scope, seq, event.covered)}
         for scope, seq in event.marks.items():
             self.marks[scope] = max(seq, self.marks.get(scope, 0))
         self._latest = max(self._latest, *event.marks.values(), 0)
@@ -121,7 +120,7 @@ class RevocationView:
         return Taken.APPLIED
 
     def _note(self, marks: Iterable[RevocationScope]) -> None:
-        self.revoked_kids.update(scope for scope in marks if scope.startswith(_KEY_PREFIX))
+        self.revoked_kids.update(scope for scope in marks if is_key_scope(scope))
 
     def judge(
         self,
@@ -152,7 +151,3 @@ class RevocationView:
         if not hangs_on or any(states.get(version) not in MINTABLE for version in hangs_on):
             return Standing.NOT_SERVED
         return Standing.ALIVE
-
-
-def _stays(scope: RevocationScope, seq: int, covered: int) -> bool:
-    return seq > covered or scope == EVERYTHING or scope.startswith(_KEY_PREFIX)
