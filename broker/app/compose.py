@@ -23,18 +23,25 @@ from broker.http.context import UseCases
 from broker.services.administrators import Administrators
 from broker.services.calls import Calls
 from broker.services.clients import Clients
+from broker.services.compaction import Compaction
 from broker.services.credentials import Credentials
 from broker.services.decision import Decision
 from broker.services.exchange import Exchange
+from broker.services.following import Following
 from broker.services.incarnation import IncarnationService
 from broker.services.introspection import Introspection
+from broker.services.key_retirement import KeyRetirement
 from broker.services.lifecycle_cache import LifecycleCache
 from broker.services.policies import Policies
 from broker.services.readiness import Readiness
+from broker.services.receipt_statements import ReceiptStatements
+from broker.services.receipts import Receipts
 from broker.services.recorder import Recorder
 from broker.services.refusals import Refusals
 from broker.services.release import Release
+from broker.services.store_lease import StoreLease
 from broker.services.subjects import Subjects
+from broker.services.verifiers import Verifiers
 from broker.services.versions import Versions
 
 log: Final = logging.getLogger("broker.app")
@@ -56,6 +63,9 @@ class Parts:
     cache: LifecycleCache
     recorder: Recorder
     incarnation: IncarnationService
+    following: Following
+    receipts: Receipts
+    compaction: Compaction
     policies: Policies
     readiness: Readiness
     use_cases: UseCases
@@ -76,6 +86,19 @@ def compose(settings: Settings, store_url: str, trouble: Callable[[BrokerError],
     incarnation = IncarnationService(
         fence=store, log=audit, cache=cache, clock=clock, entropy=entropy, force_reason=settings.claim_unknown_store
     )
+    lease = StoreLease(store.feed)
+    following = Following(
+        feed=store.feed,
+        lease=lease,
+        cache=cache,
+        recorder=recorder,
+        clock=clock,
+        entropy=entropy,
+        trouble=trouble,
+        retire=KeyRetirement(keys).on_event,
+    )
+    receipts = Receipts(following=following, leases=store.feed)
+    compaction = Compaction(feed=store.feed, recorder=recorder, clock=clock, entropy=entropy)
     clients = Clients(policy=policy, reader=reader, keys=key_sets, clock=clock, audiences=(issuer, f"{issuer}/token"))
     credentials = Credentials(issuer=issuer, reader=reader, signer=keys, clock=clock)
     arithmetic = open_arithmetic(settings.data / "schemas")
@@ -94,19 +117,34 @@ def compose(settings: Settings, store_url: str, trouble: Callable[[BrokerError],
         exchange=Exchange(
             issuer=issuer,
             clients=clients,
-            subjects=Subjects(reader=reader, keys=key_sets, clock=clock),
+            subjects=Subjects(reader=reader, keys=key_sets, credentials=credentials, clock=clock),
             credentials=credentials,
             policy=policy,
             decision=Decision(cache=cache, arguments=arguments),
             cache=cache,
             store=store,
+            lease=lease,
             recorder=recorder,
             signer=keys,
             digest_key=keys.digest_key,
             clock=clock,
             entropy=entropy,
         ),
-        introspection=Introspection(clients=clients, credentials=credentials, policy=policy, cache=cache, store=store),
+        introspection=Introspection(
+            clients=clients, credentials=credentials, policy=policy, cache=cache, store=store, lease=lease
+        ),
+        following=following,
+        verifiers=Verifiers(clients=clients, store=store, leases=store.feed),
+        receipts=receipts,
+        statements=ReceiptStatements(
+            issuer=issuer,
+            receipts=receipts,
+            signer=keys,
+            recorder=recorder,
+            log=audit,
+            clock=clock,
+            entropy=entropy,
+        ),
         release=Release(
             clients=clients, credentials=credentials, policy=policy, store=store, recorder=recorder, clock=clock
         ),
@@ -136,6 +174,9 @@ def compose(settings: Settings, store_url: str, trouble: Callable[[BrokerError],
         cache=cache,
         recorder=recorder,
         incarnation=incarnation,
+        following=following,
+        receipts=receipts,
+        compaction=compaction,
         policies=policies,
         readiness=readiness,
         use_cases=use_cases,

@@ -12,23 +12,25 @@ from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
 
 from broker.domain.errors import BrokerError, Reason, Refusal
-from broker.http import admin, pages, public
+from broker.http import admin, pages, public, receipts
 from broker.http.admitted import authenticate
 from broker.http.bounded import read_bounded, replay, send_no
 from broker.http.context import Refused, UseCases, on_bug, on_failure, on_refused
+from broker.http.feed import FeedEndpoints
 from broker.http.metadata import make_metadata
 from broker.http.oauth import OAuthEndpoints
 from broker.http.openapi import install_openapi
 
 
 class Api(FastAPI):
-    """FastAPI, with the OAuth endpoints before its own layers: those cost more than the store call does (DESIGN §9)."""
+    """FastAPI, with the OAuth and feed endpoints before its own layers: those cost more than the store call does (DESIGN §9)."""
 
     oauth: OAuthEndpoints
+    feed: FeedEndpoints
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
         if scope["type"] == "http":
-            if await self.oauth.answered(scope, receive, send):
+            if await self.oauth.answered(scope, receive, send) or await self.feed.answered(scope, receive, send):
                 return
             use_cases: UseCases = self.state.use_cases
             body = await read_bounded(receive, deadline_seconds=use_cases.deadline_seconds)
@@ -58,11 +60,21 @@ def make_api(
     app.include_router(public.router)
     app.include_router(pages.router)
     app.include_router(admin.router)
+    app.include_router(receipts.router)
     app.oauth = OAuthEndpoints(
         issuer=use_cases.issuer,
         exchange=use_cases.exchange,
         introspection=use_cases.introspection,
         release=use_cases.release,
+        refusals=use_cases.refusals,
+        entropy=use_cases.entropy,
+        deadline_seconds=use_cases.deadline_seconds,
+        trouble=use_cases.trouble,
+    )
+    app.feed = FeedEndpoints(
+        issuer=use_cases.issuer,
+        following=use_cases.following,
+        verifiers=use_cases.verifiers,
         refusals=use_cases.refusals,
         entropy=use_cases.entropy,
         deadline_seconds=use_cases.deadline_seconds,

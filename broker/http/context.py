@@ -21,11 +21,15 @@ from broker.ports.system import Entropy
 from broker.services.administrators import Administrators
 from broker.services.calls import Calls
 from broker.services.exchange import Exchange
+from broker.services.following import Following
 from broker.services.introspection import Introspection
 from broker.services.policies import Policies
 from broker.services.readiness import Readiness
+from broker.services.receipt_statements import ReceiptStatements
+from broker.services.receipts import Receipts
 from broker.services.refusals import Attempt, Refusals
 from broker.services.release import Release
+from broker.services.verifiers import Verifiers
 from broker.services.versions import Versions
 
 log: Final = logging.getLogger("broker.http")
@@ -39,6 +43,9 @@ class UseCases:
 
     issuer: str
     exchange: Exchange
+    following: Following
+    verifiers: Verifiers
+    receipts: Receipts
     introspection: Introspection
     release: Release
     versions: Versions
@@ -46,6 +53,7 @@ class UseCases:
     administrators: Administrators
     policies: Policies
     readiness: Readiness
+    statements: ReceiptStatements
     refusals: Refusals
     policy: PolicySource
     signer: Signer
