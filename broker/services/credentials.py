@@ -7,11 +7,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from broker.domain.errors import Reason, Refusal
-from broker.domain.revocation.scopes import RevocationScope
-from broker.domain.tokens.claims import MAX_LIFETIME_SECONDS, TYPE, Credential, read_credential
+from broker.domain.tokens.claims import MAX_LIFETIME_SECONDS, TYPE, Credential, KnownCredential, read_credential
 from broker.domain.tokens.verify import Expectation, check_header, verify_claims
 from broker.ports.keys import Signer
 from broker.ports.system import Clock
@@ -19,24 +16,11 @@ from broker.ports.tokens import TokenReader
 from broker.services.remembered import Remembered
 
 
-@dataclass(frozen=True, slots=True)
-class KnownCredential:
-    """A credential whose signature and claims were verified."""
-
-    credential: Credential
-    kid: str
-
-    @property
-    def scopes(self) -> tuple[RevocationScope, ...]:
-        """The revocation scopes that it stands in."""
-        return self.credential.revocation_scopes(self.kid)
-
-
 class Credentials:
-    """Reads credentials of this broker; one for a process."""
+    """Reads credentials of this broker, `issuer`; one for a process."""
 
     def __init__(self, *, issuer: str, reader: TokenReader, signer: Signer, clock: Clock) -> None:
-        self._issuer = issuer
+        self.issuer = issuer
         self._reader = reader
         self._signer = signer
         self._clock = clock
@@ -85,7 +69,7 @@ class Credentials:
         verified = verify_claims(
             claims,
             Expectation(
-                issuer=self._issuer,
+                issuer=self.issuer,
                 audiences=(audience,) if isinstance(audience, str) else (),
                 leeway_seconds=leeway_seconds,
                 max_lifetime_seconds=MAX_LIFETIME_SECONDS,

@@ -13,6 +13,7 @@ from broker.domain.lifecycle.choice import choose
 from broker.domain.lifecycle.states import VersionRecord
 from broker.domain.policy.decide import Permit, decide
 from broker.domain.policy.document import ClientTrust, Policy, VersionPolicy
+from broker.domain.tokens.delegation import check_scopes, check_transaction, check_version
 from broker.domain.tokens.exchange_request import ExchangeRequest
 from broker.domain.tokens.subject import Subject
 from broker.domain.tokens.target import check_target
@@ -59,6 +60,13 @@ class Decision:
         if isinstance(record, Refusal):
             return record
         facts.record = record
+        parent = subject.parent
+        if parent is not None:
+            refused = check_transaction(parent, detail.txn) or check_version(
+                parent, tool=record.tool, version=record.version
+            )
+            if refused is not None:
+                return refused
         if detail.contract is not None and detail.contract != record.contract:
             return Refusal(
                 Reason.CONTRACT_MISMATCH,
@@ -89,6 +97,8 @@ class Decision:
         refused = check_target(
             resource=asked.request.resource, audience=asked.request.audience, registered=permit.audience
         )
+        if refused is None and parent is not None:
+            refused = check_scopes(parent, permit.scopes)
         return refused or Decided(record=record, version=version, permit=permit, gen=view.gen, seq=view.seq)
 
 

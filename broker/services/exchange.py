@@ -7,6 +7,9 @@ Each step is a refusal with its own reason:
 4. lifecycle state         8. one store function, which re-checks state and takes the assertion
 9. the audit record is durable   10. signature   11. answer
 
+Where the subject token is a credential of ours (`domain/tokens/delegation.py`), 4 to 7 keep the child within its parent, and 8
+sees in the same step that the parent and all that it comes from are alive.
+
 Unsigned is unusable, so: no record, no credential. A refusal is written down before it is answered, too, and uses up
 the assertion just as a grant does.
 """
@@ -29,11 +32,13 @@ from broker.domain.tokens.claims import (
     spell_claims,
 )
 from broker.domain.tokens.client_auth import ClientCredentials
+from broker.domain.tokens.delegation import ancestors_of_child
 from broker.domain.tokens.exchange_request import parse_exchange
 from broker.ports.keys import Signer
 from broker.ports.policy import PolicySource
 from broker.ports.store import Assertion, CredentialStore, Issue, Issued, IssueRefused
 from broker.ports.system import Clock, Entropy
+from broker.services.ancestry import ancestor_dead, ancestors_to_judge, parent_used_up
 from broker.services.call_facts import CallFacts
 from broker.services.clients import Clients, refuse_once, replayed
 from broker.services.credentials import Credentials
@@ -41,6 +46,7 @@ from broker.services.decision import Asked, Decided, Decision
 from broker.services.incarnation import spell_intent
 from broker.services.lifecycle_cache import LifecycleCache
 from broker.services.recorder import Recorder
+from broker.services.store_lease import StoreLease
 from broker.services.subjects import Subjects
 
 LOOKS: Final = 4
@@ -82,6 +88,7 @@ class Exchange:
         decision: Decision,
         cache: LifecycleCache,
         store: CredentialStore,
+        lease: StoreLease,
         recorder: Recorder,
         signer: Signer,
         digest_key: DigestKey,
@@ -96,6 +103,7 @@ class Exchange:
         self._decision = decision
         self._cache = cache
         self._store = store
+        self._lease = lease
         self._recorder = recorder
         self._signer = signer
         self._digest_key = digest_key
@@ -145,6 +153,7 @@ class Exchange:
         if isinstance(asked, Refusal):
             return asked
         self._recorder.check_recorded()
+        await self._lease.check()
         for _ in range(LOOKS):
             decided = self._decision.decide(asked, facts)
             if isinstance(decided, Refusal):
@@ -158,6 +167,10 @@ class Exchange:
                     return await self._hand_out(asked, decided, bounds, issued, facts, request_id)
                 case IssueRefused.ASSERTION_REPLAYED:
                     return replayed()
+                case IssueRefused.ANCESTOR_DEAD:
+                    return ancestor_dead()
+                case IssueRefused.PARENT_USED_UP:
+                    return parent_used_up()
                 case _:
                     await self._cache.refresh()
                     # what moved may be a policy: its store record and its files go together
@@ -180,7 +193,7 @@ class Exchange:
         facts.detail = request.detail
         policy = self._policy.current()
         subject = await self._subjects.subject(
-            request.unverified_subject_token, request.unverified_actor_token, audience=client.resource, policy=policy
+            request.unverified_subject_token, request.unverified_actor_token, client=client, policy=policy
         )
         if isinstance(subject, Refusal):
             return subject
@@ -196,7 +209,8 @@ class Exchange:
                 Reason.LIFETIME_EXHAUSTED, "the subject token is at its end; get a new one", where="subject_token"
             )
         jti = facts.jti = self._entropy.token()
-        txn = facts.txn = asked.request.detail.txn or self._entropy.token()
+        parent, stated = asked.subject.parent, asked.request.detail.txn
+        txn = facts.txn = (parent.credential.txn if parent is not None else stated) or self._entropy.token()
         return _Bounds(issued_at=now, expires_at=expires_at, jti=jti, txn=txn)
 
     async def _issue(self, asked: Asked, decided: Decided, bounds: _Bounds, request_id: str) -> Issued | IssueRefused:
@@ -214,8 +228,10 @@ class Exchange:
             "account": asked.subject.account,
             "task": decided.permit.task,
         }
+        if asked.subject.parent is not None:
+            intent["parent"] = asked.subject.parent.credential.jti
         try:
-            return await self._store.issue(
+            issued = await self._store.issue(
                 Issue(
                     jti=bounds.jti,
                     version=decided.record.id,
@@ -225,11 +241,15 @@ class Exchange:
                     intent=spell_intent(intent),
                     assertion=asked.assertion,
                     audited=carried,
+                    ancestors=ancestors_to_judge(asked.subject.parent),
                 )
             )
         except BrokerError:
             self._recorder.settle(decided.gen, carried)
             raise
+        if isinstance(issued, IssueRefused):
+            self._recorder.settle(decided.gen, carried)
+        return issued
 
     async def _hand_out(
         self, asked: Asked, decided: Decided, bounds: _Bounds, issued: Issued, facts: CallFacts, request_id: str
@@ -267,7 +287,7 @@ class Exchange:
 
     def _credential(self, asked: Asked, decided: Decided, bounds: _Bounds, issued: Issued) -> Credential:
         permit, subject, record = decided.permit, asked.subject, decided.record
-        arguments = asked.request.detail.arguments_spelled
+        arguments, parent = asked.request.detail.arguments_spelled, subject.parent
         return Credential(
             issuer=self._issuer,
             audience=permit.audience,
@@ -285,9 +305,10 @@ class Exchange:
             expires_at=bounds.expires_at,
             jti=bounds.jti,
             txn=bounds.txn,
-            chain=bounds.jti,
+            chain=bounds.jti if parent is None else parent.credential.chain,
             gen=issued.gen,
             rseq=issued.rseq,
             uses=permit.uses,
             arguments_digest=None if arguments is None else digest_of_spelled(bounds.jti, arguments),
+            ancestors=() if parent is None else ancestors_of_child(parent),
         )

@@ -3,7 +3,8 @@
 1. The caller authenticates; without: refused.
 2. A caller that is neither the credential's audience nor its client learns nothing: `active: false`.
 3. A token that is no valid credential of ours is not active, and nothing else is said of it.
-4. The store is asked each time; it answers from positive state, marks and gen. One that is not what it must be is not.
+4. The store is asked each time; it answers from positive state, marks and gen, of the credential and of all that it comes
+   from. One that is not what it must be is not.
 5. `use=<id>` counts one use of the credential under that id (credentials with `uses`).
 """
 
@@ -14,14 +15,15 @@ from collections.abc import Mapping
 from broker.domain.canonical import JsonObject
 from broker.domain.errors import Reason, Refusal
 from broker.domain.ids import parse_transaction
-from broker.domain.tokens.claims import spell_claims
+from broker.domain.tokens.claims import KnownCredential, spell_claims
 from broker.domain.tokens.client_auth import ClientCredentials
 from broker.domain.tokens.target import canonical_target
 from broker.ports.policy import PolicySource
-from broker.ports.store import Assertion, CredentialStore, Inquiry, Standing
+from broker.ports.store import Ancestor, Assertion, CredentialStore, Inquiry, Standing
 from broker.services.clients import Clients, refuse_once, replayed
-from broker.services.credentials import Credentials, KnownCredential
+from broker.services.credentials import Credentials
 from broker.services.lifecycle_cache import LifecycleCache
+from broker.services.store_lease import StoreLease
 
 INACTIVE: JsonObject = {"active": False}
 
@@ -37,12 +39,14 @@ class Introspection:
         policy: PolicySource,
         cache: LifecycleCache,
         store: CredentialStore,
+        lease: StoreLease,
     ) -> None:
         self._clients = clients
         self._credentials = credentials
         self._policy = policy
         self._cache = cache
         self._store = store
+        self._lease = lease
 
     async def introspect(self, caller: ClientCredentials | Refusal, form: Mapping[str, str]) -> JsonObject | Refusal:
         """The introspection response."""
@@ -77,6 +81,7 @@ class Introspection:
     ) -> JsonObject | Refusal:
         credential = known.credential
         self._cache.check_known()
+        await self._lease.check()
         standing = await self._store.inquire(
             Inquiry(
                 jti=credential.jti,
@@ -86,6 +91,7 @@ class Introspection:
                 scopes=known.scopes,
                 use=use if credential.uses is not None else None,
                 assertion=assertion,
+                ancestors=[Ancestor(one.jti, credential.gen, one.rseq, one.version_id) for one in credential.ancestors],
             )
         )
         match standing:

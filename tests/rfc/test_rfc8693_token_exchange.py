@@ -106,13 +106,13 @@ def test_an_expired_subject_token_is_an_invalid_request(wire: Wire) -> None:
     assert refused(answer) == (400, "invalid_request", "token_expired", "subject_token/exp")
 
 
-def test_a_credential_of_ours_is_no_subject_token_of_a_trusted_issuer(wire: Wire) -> None:
+def test_a_credential_of_ours_for_another_audience_than_the_clients_resource_is_refused(wire: Wire) -> None:
     made = wire.mint()["access_token"]
     assert refused(wire.exchange(subject_token=made)) == (
         400,
         "invalid_request",
-        "token_issuer_unknown",
-        "subject_token/iss",
+        "token_audience_mismatch",
+        "subject_token/aud",
     )
 
 

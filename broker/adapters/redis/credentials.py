@@ -35,11 +35,18 @@ class RedisCredentials:
         uses = _UNLIMITED if issue.uses is None else issue.uses
         if jti is None or not 0 <= uses <= _UNLIMITED:
             raise ValueError("a credential needs a jti of 16 bytes, and a number of uses that can be counted")
-        touched = (keys.control, keys.states, keys.outbox, keys.credential + jti)
+        touched: tuple[bytes, ...] = (keys.control, keys.states, keys.outbox, keys.credential + jti)
         gen, assertion = session.gen, issue.assertion
+        if assertion is not None:
+            touched = (*touched, keys.assertion + assertion.key.encode())
+        judged: list[bytes | str | int] = []
+        if issue.ancestors:
+            touched = (*touched, keys.marks, *(keys.credential + _raw(one.jti) for one in issue.ancestors))
+            for one in issue.ancestors:
+                judged += (_raw(one.jti), one.gen, one.rseq, one.version, len(one.scopes), *one.scopes)
         reply = await session.step(
             b"credential_issue_1",
-            touched if assertion is None else (*touched, keys.assertion + assertion.key.encode()),
+            touched,
             issue.seq,
             issue.version,
             jti,
@@ -47,6 +54,7 @@ class RedisCredentials:
             issue.expires_at,
             issue.intent,
             0 if assertion is None else assertion.expires_at,
+            *judged,
             *issue.audited,
         )
         if reply[0] != b"issued":
@@ -59,12 +67,19 @@ class RedisCredentials:
         session = self._session
         keys = session.keys
         # what spells no jti was never issued; it is asked for all the same, so that its assertion is used up
-        jti = raw_jti(inquiry.jti) or bytes(16)
-        touched = (keys.control, keys.states, keys.marks, keys.credential + jti)
+        jti = _raw(inquiry.jti)
+        touched: tuple[bytes, ...] = (keys.control, keys.states, keys.marks, keys.credential + jti)
         assertion = inquiry.assertion
+        if assertion is not None:
+            touched = (*touched, keys.assertion + assertion.key.encode())
+        judged: list[bytes | str | int] = []
+        if inquiry.ancestors:
+            touched = (*touched, *(keys.credential + _raw(one.jti) for one in inquiry.ancestors))
+            for one in inquiry.ancestors:
+                judged += (_raw(one.jti), one.rseq, one.version)
         reply = await self._spare(
             b"credential_inquire_1",
-            touched if assertion is None else (*touched, keys.assertion + assertion.key.encode()),
+            touched,
             inquiry.gen,
             inquiry.rseq,
             inquiry.version,
@@ -72,13 +87,14 @@ class RedisCredentials:
             b"" if inquiry.use is None else hashlib.sha256(inquiry.use.encode()).digest()[:8],
             b"" if assertion is None else os.urandom(8),
             0 if assertion is None else assertion.expires_at,
+            *judged,
             *inquiry.scopes,
         )
         return _STANDINGS[cast("bytes", reply[0])]
 
     async def release(self, jti: str, assertion: Assertion | None = None) -> bool | IssueRefused:
         keys = self._session.keys
-        raw = raw_jti(jti) or bytes(16)
+        raw = _raw(jti)
         touched = (keys.control, keys.credential + raw)
         reply = await self._spare(
             b"credential_release_1",
@@ -101,3 +117,8 @@ class RedisCredentials:
             return await self._session.step(function, keys, *arguments)
         except StoreFullError:
             raise StoreUnavailableError("the store has no memory left") from None
+
+
+def _raw(jti: str) -> bytes:
+    """The bytes that a jti spells; of what spells none, those of a credential that was never issued."""
+    return raw_jti(jti) or bytes(16)

@@ -106,3 +106,12 @@ def agents_of(act: JsonObject, count: int) -> tuple[tuple[str, str], ...] | None
             return None
         found.append((issuer, name))
     return tuple(reversed(found))
+
+
+def count_actors(act: JsonValue) -> int:
+    """How many actors are nested in an `act` claim; more than `MAX_ACTORS` are counted no further."""
+    count = 0
+    while isinstance(act, dict) and count <= MAX_ACTORS:
+        count += 1
+        act = act.get("act")
+    return count

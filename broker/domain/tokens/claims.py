@@ -42,7 +42,7 @@ from broker.domain.ids import (
 )
 from broker.domain.revocation.scopes import Bearing, RevocationScope, key_scope, scopes_of
 from broker.domain.scopes import ScopeSet, parse_scope_parameter, spell_scopes
-from broker.domain.tokens.ancestors import MAX_ACTORS, Ancestor, agents_of, read_ancestors, spell_ancestors
+from broker.domain.tokens.ancestors import Ancestor, agents_of, read_ancestors, spell_ancestors
 from broker.domain.tokens.exchange_request import DETAIL_TYPE
 
 MAX_ACT_BYTES: Final = 8_192
@@ -102,7 +102,14 @@ class Credential:
 
     def revocation_scopes(self, kid: str) -> tuple[RevocationScope, ...]:
         """All revocation scopes that this credential, signed with `kid`, stands in: its own and those of its ancestors."""
-        own = scopes_of(
+        own = self.own_scopes(kid)
+        if not self.ancestors:
+            return own
+        return tuple(dict.fromkeys((*own, *(scope for each in self.ancestor_scopes() for scope in each))))
+
+    def own_scopes(self, kid: str) -> tuple[RevocationScope, ...]:
+        """The revocation scopes that it stands in by itself."""
+        return scopes_of(
             Bearing(
                 kid=kid,
                 tool=self.tool,
@@ -117,9 +124,6 @@ class Credential:
                 jti=self.jti,
             )
         )
-        if not self.ancestors:
-            return own
-        return tuple(dict.fromkeys((*own, *(scope for each in self.ancestor_scopes() for scope in each))))
 
     def ancestor_scopes(self) -> tuple[tuple[RevocationScope, ...], ...]:
         """For each ancestor, the revocation scopes that it stands in."""
@@ -287,12 +291,3 @@ def digest_of_spelled(jti: str, spelled: bytes) -> str:
     """The same, of arguments in their canonical spelling."""
     made = hashlib.sha256(jti.encode() + b"." + spelled).digest()
     return base64.urlsafe_b64encode(made).rstrip(b"=").decode()
-
-
-def count_actors(act: JsonValue) -> int:
-    """How many actors are nested in an `act` claim; more than `MAX_ACTORS` are counted no further."""
-    count = 0
-    while isinstance(act, dict) and count <= MAX_ACTORS:
-        count += 1
-        act = act.get("act")
-    return count

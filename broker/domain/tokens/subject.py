@@ -21,8 +21,8 @@ from broker.domain.canonical import JsonError, JsonObject, JsonValue, canonical_
 from broker.domain.errors import Reason, Refusal
 from broker.domain.ids import ClientId
 from broker.domain.policy.document import Bounds, IssuerTrust, Principal
-from broker.domain.tokens.ancestors import MAX_ACTORS, agents_of
-from broker.domain.tokens.claims import MAX_ACT_BYTES, KnownCredential, count_actors
+from broker.domain.tokens.ancestors import MAX_ACTORS, agents_of, count_actors
+from broker.domain.tokens.claims import MAX_ACT_BYTES, KnownCredential
 
 
 @dataclass(frozen=True, slots=True)

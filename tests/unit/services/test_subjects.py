@@ -9,16 +9,18 @@ from types import MappingProxyType
 
 import pytest
 from broker.adapters.jwks.keysets import HttpKeySets
+from broker.adapters.keystore.store import FileKeyStore
 from broker.app.tokens import JwsReader
 from broker.domain.errors import Reason, Refusal
-from broker.domain.ids import Digest, Tenant
-from broker.domain.policy.document import Ceiling, Defaults, IssuerTrust, KeySource, Policy
+from broker.domain.ids import ClientId, Digest, Tenant
+from broker.domain.policy.document import Ceiling, ClientTrust, Defaults, IssuerTrust, KeySource, Policy
 from broker.domain.tokens.subject import Subject
 from broker.engines.jwk import generate_private_key, public_jwk
 from broker.engines.jws import sign
+from broker.services.credentials import Credentials
 from broker.services.subjects import Subjects
 
-ISSUER, AUDIENCE = "https://idp.example", "https://reports.example/mcp"
+ISSUER, AUDIENCE, BROKER = "https://idp.example", "https://reports.example/mcp", "https://broker.example"
 
 
 class HandClock:
@@ -45,8 +47,14 @@ class Bench:
         self.clock = HandClock()
         self.key = generate_private_key("ES256")
         self.publish(self.key)
+        reader = JwsReader()
+        self.own = FileKeyStore.open(folder / "keys", algorithm="ES256")
+        credentials = Credentials(issuer=BROKER, reader=reader, signer=self.own, clock=self.clock)
         self.subjects = Subjects(
-            reader=JwsReader(), keys=HttpKeySets(seconds=lambda: self.clock.seconds), clock=self.clock
+            reader=reader,
+            keys=HttpKeySets(seconds=lambda: self.clock.seconds),
+            credentials=credentials,
+            clock=self.clock,
         )
 
     def publish(self, key, **members: str) -> None:
@@ -85,8 +93,16 @@ class Bench:
             digest=Digest("sha256:" + "0" * 64),
         )
 
-    async def ask(self, token: str, *, audience: str = AUDIENCE, **policy) -> Subject | Refusal:
-        return await self.subjects.subject(token, None, audience=audience, policy=self.policy(**policy))
+    async def ask(
+        self, token: str, *, audience: str = AUDIENCE, actor: str | None = None, **policy
+    ) -> Subject | Refusal:
+        return await self.subjects.subject(token, actor, client=client_of(audience), policy=self.policy(**policy))
+
+
+def client_of(resource: str) -> ClientTrust:
+    return ClientTrust(
+        ClientId("svc"), "client_secret_basic", None, (), resource, ("*",), None, frozenset({"exchange"})
+    )
 
 
 @pytest.fixture
