@@ -28,7 +28,7 @@ from broker.gate.client_auth import ClientAuth
 FORMAT: Final = 1
 MAX_EVENT_BYTES: Final = 67_108_864  # a snapshot holds every mark and every version
 MAX_LEASE_SECONDS: Final = 60.0
-POLL_SECONDS: Final = 20
+POLL_SECONDS: Final = 10  # the most that a broker waits
 _LEASE_DEADLINE_SECONDS: Final = 1.0
 _NO_STREAM: Final = frozenset({404, 405, 406, 501})
 
@@ -147,6 +147,8 @@ class FeedClient:
                     if not has_come:
                         raise MuteError("the stream is open, and nothing comes") from None
                     raise
+                if not found.data:
+                    continue  # a `retry:` alone is no event (HTML §9.2.6)
                 has_come = True
                 try:
                     event = parse_event(found.event, found.data)
