@@ -8,7 +8,7 @@ from pathlib import Path
 
 from broker.app.compose import Parts
 from broker.app.running import Running, tended
-from broker.app.settings import Settings
+from broker.app.settings import EMBEDDED, Settings
 from broker.domain.errors import Refusal
 from broker.domain.ids import ClientId, ToolName, Version
 from broker.domain.lifecycle.rollout import Canary, Promote, VersionCommand
@@ -24,12 +24,14 @@ CLIENT = Secret(ClientId("svc"), SECRETS["svc"][1], "client_secret_basic")
 
 
 @asynccontextmanager
-async def composed(folder: Path, *, tending: bool = True) -> AsyncIterator[tuple[Parts, str]]:
+async def composed(
+    folder: Path, *, tending: bool = True, store: str = EMBEDDED, tenant: str = "default"
+) -> AsyncIterator[tuple[Parts, str]]:
     """The broker's parts and its store's URL. tending: whether its background work runs."""
-    policies = PolicyTree(folder / "policies")
-    running = Running(Settings(policies=policies.folder, data=folder / "data", port=free_port()))
+    policies = PolicyTree(folder / "policies", tenant=tenant)
+    running = Running(Settings(policies=policies.folder, data=folder / "data", port=free_port(), store=store))
     parts = await running.start()
-    assert running._embedded is not None
+    url = running._embedded.url if running._embedded is not None else store
     try:
         for version in (STABLE, CANARY):
             publish = await parts.policies.publishing(TOOL, version, by="operator")
@@ -39,9 +41,9 @@ async def composed(folder: Path, *, tending: bool = True) -> AsyncIterator[tuple
         await command(parts, Canary(TOOL, CANARY, EVERYBODY))
         if tending:
             async with tended(running):
-                yield parts, running._embedded.url
+                yield parts, url
         else:
-            yield parts, running._embedded.url
+            yield parts, url
     finally:
         await running.stop()
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import base64
 import os
+import random
 import secrets
 import shutil
 import signal
@@ -42,31 +43,38 @@ def redis_program() -> str | None:
 
 
 class StoreProcess:
-    """A server of its own on a unix socket, which dies with the tests."""
+    """A server of its own on a unix socket, which dies with the tests. sentinel: the settings of one that is a sentinel."""
 
-    def __init__(self, program: str, *settings: str, folder: Path | None = None) -> None:
+    def __init__(self, program: str, *settings: str, folder: Path | None = None, sentinel: str | None = None) -> None:
         self.program = program
         self.settings = settings
+        self.sentinel = sentinel
         self.folder = folder or Path(tempfile.mkdtemp(prefix="mayfly-test-"))
         self.socket = self.folder / "s"
         self.url = f"unix://{self.socket}"
         self.process: subprocess.Popen[bytes] | None = None
 
     def start(self) -> StoreProcess:
+        self.launch()
+        return self.ready()
+
+    def launch(self) -> None:
         self.folder.mkdir(parents=True, exist_ok=True)
         lock = os.open(self.folder / "lock", os.O_RDWR | os.O_CREAT, 0o600)
         with (self.folder / "log").open("ab") as log:
             self.process = subprocess.Popen(
                 [
                     *(sys.executable, "-I", "-S", lifeline.__file__, str(os.getpid()), str(lock), self.program),
-                    *("--port", "0", "--unixsocket", str(self.socket), "--dir", str(self.folder), "--save", ""),
-                    *self.settings,
+                    *self._arguments(),
                 ],
                 stdout=log,
                 stderr=log,
                 pass_fds=(lock,),
             )
         os.close(lock)
+
+    def ready(self) -> StoreProcess:
+        assert self.process is not None
         deadline = time.monotonic() + PATIENCE_SECONDS
         while True:
             try:
@@ -77,6 +85,15 @@ class StoreProcess:
                 if self.process.poll() is not None or time.monotonic() > deadline:
                     raise RuntimeError((self.folder / "log").read_text()) from None
                 time.sleep(0.005)
+
+    def _arguments(self) -> tuple[str, ...]:
+        if self.sentinel is None:
+            place = ("--port", "0", "--unixsocket", str(self.socket), "--dir", str(self.folder), "--save", "")
+            return (*place, *self.settings)
+        config = self.folder / "sentinel.conf"  # which it rewrites as it learns
+        if not config.exists():
+            config.write_text(f"unixsocket {self.socket}\ndir {self.folder}\n{self.sentinel}\n")
+        return (str(config), "--sentinel")
 
     def admin(self) -> Any:
         """A plain client beside the broker's; to be closed by its `with`."""
@@ -105,9 +122,7 @@ class StoreProcess:
 
 def a_cluster_node(program: str) -> StoreProcess:
     """A cluster of one node that holds all slots. Cluster mode insists on a port, and takes the one 10 000 above it too."""
-    port = _free_port()
-    while port > 55_000:
-        port = _free_port()
+    (port,) = free_ports(1)
     node = StoreProcess(program, "--cluster-enabled", "yes", "--bind", "127.0.0.1", "--port", str(port)).start()
     deadline = time.monotonic() + PATIENCE_SECONDS
     with node.admin() as admin:
@@ -119,18 +134,26 @@ def a_cluster_node(program: str) -> StoreProcess:
 
 def listen(server: StoreProcess) -> int:
     """Have a server listen on a loopback port, for replication."""
-    port = _free_port()
+    (port,) = free_ports(1)
     with server.admin() as admin:
         admin.config_set("bind", "127.0.0.1")
         admin.config_set("port", port)
     return port
 
 
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-    return port
+def free_ports(count: int) -> list[int]:
+    """Ports that nobody listens on, below those that the system hands out; a node of a cluster takes the one 10 000 above too."""
+    found: set[int] = set()
+    while len(found) < count:
+        port = random.randrange(11_000, 22_000)
+        try:
+            for number in (port, port + 10_000):
+                with socket.socket() as probe:
+                    probe.bind(("127.0.0.1", number))
+        except OSError:
+            continue
+        found.add(port)
+    return list(found)
 
 
 def new_tenant() -> str:
