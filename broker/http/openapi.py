@@ -1,4 +1,4 @@
-"""The OAuth endpoints in the OpenAPI document: written by hand, since they are plain ASGI and FastAPI does not see them."""
+"""The OAuth and feed endpoints in the OpenAPI document: written by hand, since they are plain ASGI; FastAPI does not see them."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import Any, Final
 from fastapi import FastAPI
 from fastapi.openapi.utils import get_openapi
 
+from broker.domain.canonical import MAX_INTEGER
 from broker.domain.tokens.client_auth import ASSERTION_TYPE
 from broker.domain.tokens.exchange_request import GRANT_TYPE, TOKEN_TYPES
 
@@ -31,13 +32,13 @@ def _form(properties: dict[str, Any], required: list[str]) -> dict[str, Any]:
     return {"required": True, "content": {"application/x-www-form-urlencoded": {"schema": schema}}}
 
 
-def _answers(ok: dict[str, Any]) -> dict[str, Any]:
+def _answers(ok: dict[str, Any], *, method: str = "POST") -> dict[str, Any]:
     problem = {"content": {"application/json": {"schema": _ERROR}}}
     return {
         "200": ok,
         "400": {"description": "Refused; `reason` says why", **problem},
         "401": {"description": "The client did not authenticate", **problem},
-        "405": {"description": "Not a POST", **problem},
+        "405": {"description": f"Not a {method}", **problem},
         "413": {"description": "The body is too large", **problem},
         "503": {"description": "Store or audit log away; `Retry-After`", **problem},
     }
@@ -108,14 +109,105 @@ PATHS: Final[dict[str, Any]] = {
     },
 }
 
+_COUNTER: Final[dict[str, Any]] = {"type": "integer", "minimum": 0, "maximum": MAX_INTEGER}
+_POINT: Final[dict[str, Any]] = {"type": "string", "pattern": "^[0-9]{1,16}:[0-9]{1,16}$"}
+_EVENT: Final[dict[str, Any]] = {
+    "type": "object",
+    "required": ["event", "v", "gen", "seq", "marks", "versions"],
+    "properties": {
+        "event": {"type": "string", "enum": ["snapshot", "change"]},
+        "v": {"const": 1},
+        "gen": _COUNTER,
+        "seq": _COUNTER,
+        "marks": {"type": "object", "additionalProperties": _COUNTER},
+        "versions": {"type": "object", "additionalProperties": _STRING},
+        "covered": _COUNTER,
+    },
+}
+
+FEED_PATHS: Final[dict[str, Any]] = {
+    "/revocations/stream": {
+        "get": {
+            "summary": "What is revoked, as it happens: server-sent events",
+            "operationId": "revocation_stream",
+            "tags": ["feed"],
+            "parameters": [{"name": "Last-Event-ID", "in": "header", "schema": _POINT}],
+            "responses": _answers(
+                {"description": "Events, on and on", "content": {"text/event-stream": {"schema": _STRING}}},
+                method="GET",
+            ),
+        }
+    },
+    "/revocations": {
+        "get": {
+            "summary": "What was revoked since, for those that cannot listen to the stream",
+            "operationId": "revocations",
+            "tags": ["feed"],
+            "parameters": [
+                {"name": "since", "in": "query", "schema": _POINT},
+                {"name": "wait", "in": "query", "schema": {"type": "integer", "minimum": 0, "maximum": 10}},
+            ],
+            "responses": _answers(
+                _json(
+                    {
+                        "type": "object",
+                        "required": ["v", "events"],
+                        "properties": {"v": {"const": 1}, "events": {"type": "array", "items": _EVENT}},
+                    }
+                ),
+                method="GET",
+            ),
+        }
+    },
+    "/revocations/lease": {
+        "post": {
+            "summary": "A verifier's lease: how long it may go on without hearing anything",
+            "operationId": "revocation_lease",
+            "tags": ["feed"],
+            "requestBody": {
+                "required": True,
+                "content": {
+                    "application/json": {
+                        "schema": {
+                            "type": "object",
+                            "required": ["v", "verifier", "gen", "applied"],
+                            "additionalProperties": False,
+                            "properties": {
+                                "v": {"const": 1},
+                                "verifier": {"type": "string", "pattern": "^[A-Za-z0-9_-]{16,64}$"},
+                                "gen": _COUNTER,
+                                "applied": _COUNTER,
+                            },
+                        }
+                    }
+                },
+            },
+            "responses": _answers(
+                _json(
+                    {
+                        "type": "object",
+                        "required": ["v", "gen", "seq", "lease_seconds"],
+                        "properties": {
+                            "v": {"const": 1},
+                            "gen": _COUNTER,
+                            "seq": _COUNTER,
+                            "lease_seconds": {"type": "number"},
+                        },
+                    }
+                )
+            ),
+        }
+    },
+}
+
 
 def install_openapi(app: FastAPI) -> None:
-    """Make `/openapi.json` show the OAuth endpoints too."""
+    """Make `/openapi.json` show the plain endpoints too."""
 
     def document() -> dict[str, Any]:
         if app.openapi_schema is None:
             made = get_openapi(title=app.title, version=app.version, description=app.description, routes=app.routes)
-            made["paths"] = {**PATHS, **made.get("paths", {})}
+            made["paths"] = {**PATHS, **FEED_PATHS, **made.get("paths", {})}
             app.openapi_schema = made
         return app.openapi_schema
 
