@@ -39,6 +39,7 @@ from broker.services.receipts import Receipts
 from broker.services.recorder import Recorder
 from broker.services.refusals import Refusals
 from broker.services.release import Release
+from broker.services.signing_keys import SigningKeys
 from broker.services.store_lease import StoreLease
 from broker.services.subjects import Subjects
 from broker.services.verifiers import Verifiers
@@ -67,6 +68,7 @@ class Parts:
     receipts: Receipts
     compaction: Compaction
     policies: Policies
+    signing_keys: SigningKeys
     readiness: Readiness
     use_cases: UseCases
 
@@ -111,7 +113,8 @@ def compose(settings: Settings, store_url: str, trouble: Callable[[BrokerError],
         clock=clock,
         entropy=entropy,
     )
-    readiness = Readiness(incarnation=incarnation, log=audit, recorder=recorder)
+    signing_keys = SigningKeys(ring=keys, signer=keys, log=audit, clock=clock, entropy=entropy)
+    readiness = Readiness(incarnation=incarnation, log=audit, recorder=recorder, signer=keys)
     use_cases = UseCases(
         issuer=issuer,
         exchange=Exchange(
@@ -152,6 +155,7 @@ def compose(settings: Settings, store_url: str, trouble: Callable[[BrokerError],
         calls=Calls(clients=clients, store=store, recorder=recorder, clock=clock, entropy=entropy),
         administrators=Administrators(clients=clients, store=store),
         policies=policies,
+        keys=signing_keys,
         readiness=readiness,
         refusals=Refusals(recorder=recorder, clock=clock),
         policy=policy,
@@ -178,6 +182,7 @@ def compose(settings: Settings, store_url: str, trouble: Callable[[BrokerError],
         receipts=receipts,
         compaction=compaction,
         policies=policies,
+        signing_keys=signing_keys,
         readiness=readiness,
         use_cases=use_cases,
     )

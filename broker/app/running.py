@@ -20,7 +20,7 @@ from broker.adapters.redis.connection import address
 from broker.adapters.redis.embedded import EmbeddedServer
 from broker.app.compose import Parts, compose
 from broker.app.settings import EMBEDDED, Settings
-from broker.domain.audit.records import KeyCreated, LogClosed, LogOpened
+from broker.domain.audit.records import LogClosed, LogOpened
 from broker.domain.errors import BrokerError, StoreUnavailableError, StoreUnclaimedError
 from broker.services.policies import Loaded
 
@@ -88,10 +88,7 @@ class Running:
         await parts.audit.append(
             LogOpened(id=parts.entropy.token(), ts=now, broker=self._settings.public_issuer, records=parts.audit.count)
         )
-        for key in parts.keys.created:
-            await parts.audit.append(
-                KeyCreated(id=parts.entropy.token(), ts=now, kid=key.kid, algorithm=key.algorithm, use=key.use)
-            )
+        await parts.signing_keys.record()
         loaded = await parts.policies.start()
         say_loaded(loaded)
         for warning in parts.store.warnings:
@@ -119,6 +116,7 @@ class Running:
                     await parts.cache.refresh()
                     parts.recorder.resolve(doubts)
                 await parts.recorder.tend(parts.cache.view.gen)
+                await parts.signing_keys.tend()
                 if rounds % LOOK_EVERY == 0:
                     await parts.incarnation.recover_abandoned()
                     await parts.incarnation.look()

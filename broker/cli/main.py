@@ -18,6 +18,7 @@ AWAY: Final = 4
 
 COMMANDS: Final = {
     "docs": ("broker.cli.docs", "docs"),
+    "key": ("broker.cli.key", "key_group"),
     "keygen": ("broker.cli.keys", "keygen"),
     "policy": ("broker.cli.policy", "policy_group"),
     "secret": ("broker.cli.keys", "secret"),

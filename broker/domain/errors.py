@@ -333,6 +333,17 @@ class ReceiptUnavailableError(BrokerError):
     point: tuple[int, int] | None = None
 
 
+class SigningUnavailableError(BrokerError):
+    """The broker has no key to sign with: the one that signed was revoked, and no other can be made.
+
+    Raised: by every use of the signing key, before anything is handed out.
+    Wire:   503 `temporarily_unavailable` with `Retry-After`.
+    Retry:  no, until an operator has put a new key into the key folder or made it writable; the broker sees that by itself.
+    """
+
+    retry_after_seconds = 30
+
+
 class DeadlineError(BrokerError):
     """The request was not finished within its deadline.
 

@@ -29,6 +29,7 @@ from broker.services.receipt_statements import ReceiptStatements
 from broker.services.receipts import Receipts
 from broker.services.refusals import Attempt, Refusals
 from broker.services.release import Release
+from broker.services.signing_keys import SigningKeys
 from broker.services.verifiers import Verifiers
 from broker.services.versions import Versions
 
@@ -52,6 +53,7 @@ class UseCases:
     calls: Calls
     administrators: Administrators
     policies: Policies
+    keys: SigningKeys
     readiness: Readiness
     statements: ReceiptStatements
     refusals: Refusals

@@ -113,6 +113,7 @@ FAILURES: Final = {
     "AuditUnavailableError": "the audit log cannot be written",
     "UnrecordedError": "a change is not recorded yet",
     "ReceiptUnavailableError": "the receipt cannot be given at present",
+    "SigningUnavailableError": "there is no key to sign with",
     "DeadlineError": "the request took too long",
 }
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Protocol
 
 from broker.domain.canonical import JsonObject
@@ -39,6 +41,56 @@ class Signer(Protocol):
 
     def verification_key(self, kid: str) -> VerificationKey | None:
         """One of the broker's own public keys."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class CreatedKey:
+    """A key that was made. use: `sig`, or `audit` for the argument digests."""
+
+    kid: str
+    algorithm: str
+    use: str
+
+
+@dataclass(frozen=True, slots=True)
+class RetiredKey:
+    """A key that was given up. why: as in the audit record."""
+
+    kid: str
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class KeyState:
+    """A signing key. state: `signs`, `verifies` or `retired`; of a retired one no more than its `kid` is known."""
+
+    kid: str
+    algorithm: str | None
+    number: int | None
+    state: str
+
+
+class KeyRing(Protocol):
+    """The keys behind a signer, which several processes share."""
+
+    def states(self) -> Sequence[KeyState]:
+        """All signing keys."""
+        ...
+
+    def rotate(self) -> str:
+        """Make a new key, which signs from now on, and give its `kid`; the older ones still verify. Blocks.
+
+        Raises `SigningUnavailableError` where none can be made.
+        """
+        ...
+
+    def refresh(self) -> None:
+        """See what other processes did."""
+        ...
+
+    def take_notes(self) -> Sequence[CreatedKey | RetiredKey]:
+        """What this process did since this was last asked, for the audit log."""
         ...
 
 

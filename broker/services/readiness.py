@@ -1,6 +1,7 @@
 """Readiness: whether this process can do its work now, and what stands in the way.
 
-Ready means: the store is claimed and answers, the audit log takes records, nothing that took effect is unrecorded.
+Ready means: the store is claimed and answers, the audit log takes records, there is a key to sign with, nothing that took effect is
+unrecorded.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from dataclasses import dataclass
 
 from broker.domain.errors import BrokerError
 from broker.ports.audit import AuditLog
+from broker.ports.keys import Signer
 from broker.services.incarnation import IncarnationService
 from broker.services.recorder import Recorder
 
@@ -24,10 +26,11 @@ class Report:
 class Readiness:
     """One for a process."""
 
-    def __init__(self, *, incarnation: IncarnationService, log: AuditLog, recorder: Recorder) -> None:
+    def __init__(self, *, incarnation: IncarnationService, log: AuditLog, recorder: Recorder, signer: Signer) -> None:
         self._incarnation = incarnation
         self._log = log
         self._recorder = recorder
+        self._signer = signer
         self.is_draining = False
 
     async def report(self) -> Report:
@@ -36,9 +39,17 @@ class Readiness:
             "store": await self._store(),
             "audit": "ok" if self._log.is_healthy() else "the audit log cannot be written",
             "records": "ok" if self._recorder.is_recorded else "a change took effect and is not recorded yet",
+            "keys": self._keys(),
             "process": "draining" if self.is_draining else "ok",
         }
         return Report(is_ready=all(value == "ok" for value in checks.values()), checks=checks)
+
+    def _keys(self) -> str:
+        try:
+            _ = self._signer.kid
+        except BrokerError as error:
+            return str(error)
+        return "ok"
 
     async def _store(self) -> str:
         try:

@@ -1,176 +1,211 @@
-"""The broker's own keys, in files.
-
-| file                       | holds                                                                           |
-|----------------------------|---------------------------------------------------------------------------------|
-| `signing-<alg>-<n>.pem`    | a private signing key, PKCS #8; the greatest n of the chosen algorithm signs     |
-| `audit-arguments-<n>.key`  | 32 random bytes under which the audit log digests arguments; the greatest n does |
+"""The broker's own keys: the newest of the chosen algorithm signs, all that are not retired verify and are published.
 
 1. What is missing is made at the start, one signing key for each algorithm, so that a change of algorithm needs none.
-2. All public keys are published; older ones still verify.
-3. A file that cannot be used stops the start. It is never replaced: that would kill what it signed without a word.
+2. Keys that other processes make or retire in the folder (`folder.py`) are seen at the next question that hangs on them: what
+   is published, a `kid` that is not known here; and at the latest when `refresh` is called.
+3. A retired key is retired in this process at once, whatever the folder says: where it cannot be written there, this process
+   keeps it in mind, and what revoked it will say so again after a restart.
+4. Where the key that signs was retired and none can be made, nothing is signed.
 """
 
 from __future__ import annotations
 
-import re
-import secrets
+import logging
 from dataclasses import dataclass
 from pathlib import Path
+from threading import RLock
 from typing import Final
 
-from broker.adapters.keystore.files import create_private_file, make_private_folder, read_private_file
-from broker.domain.audit.arguments import DigestKey
+from broker.adapters.keystore.folder import KeyFolder, SigningKey, name_of
 from broker.domain.canonical import JsonObject, JsonValue
-from broker.domain.errors import ConfigurationError
+from broker.domain.errors import ConfigurationError, SigningUnavailableError
 from broker.domain.tokens.keys import JwksError, VerificationKey
-from broker.engines.jwk import (
-    PrivateKey,
-    generate_private_key,
-    load_private_pem,
-    parse_jwks,
-    private_pem,
-    public_jwk,
-    signing_algorithm,
-)
-from broker.engines.jws import encode_header, sign, sign_with_header
+from broker.engines.jwk import parse_jwks
+from broker.engines.jws import sign, sign_with_header
+from broker.ports.keys import CreatedKey, KeyState, RetiredKey
 
 SIGNING_ALGORITHMS: Final = ("ES256", "RS256", "EdDSA")
-TOKEN_TYPE: Final = "at+jwt"  # noqa: S105
-_SECRET_BYTES: Final = 32
-_SIGNING: Final = re.compile(r"signing-([A-Za-z0-9]+)-([1-9][0-9]{0,5})\.pem")
-_DIGEST: Final = re.compile(r"audit-arguments-([1-9][0-9]{0,5})\.key")
+_log: Final = logging.getLogger("broker.keys")
 
 
 @dataclass(frozen=True, slots=True)
-class CreatedKey:
-    """A key that was made at this start, for the audit log. use: `sig`, or `audit` for the argument digests."""
+class _Keys:
+    """What is known at one time; replaced as a whole, so that no reader sees half of a change."""
 
-    kid: str
-    algorithm: str
-    use: str
-
-
-@dataclass(frozen=True, slots=True)
-class _SigningKey:
-    number: int
-    algorithm: str
-    private: PrivateKey
-    jwk: JsonObject
-    header: bytes
-
-    @property
-    def kid(self) -> str:
-        return str(self.jwk["kid"])
+    signing: tuple[SigningKey, ...]
+    current: SigningKey | None
+    jwks: JsonObject
+    public: dict[str, VerificationKey]
 
 
 class FileKeyStore:
-    """`ports.keys.Signer` on a folder. Open it with `FileKeyStore.open`."""
+    """`ports.keys.Signer` and `ports.keys.KeyRing` on a folder. Open it with `FileKeyStore.open`."""
 
-    def __init__(
-        self,
-        signing: tuple[_SigningKey, ...],
-        *,
-        algorithm: str,
-        digest_key: DigestKey,
-        created: tuple[CreatedKey, ...],
-    ) -> None:
-        current = max((key for key in signing if key.algorithm == algorithm), key=lambda key: key.number)
-        published: list[JsonValue] = [key.jwk for key in signing]
-        self._jwks: JsonObject = {"keys": published}
-        found = parse_jwks(self._jwks)
-        if isinstance(found, JwksError):
-            raise ConfigurationError(f"the signing keys cannot be published: {found.problem}")
-        self._public = {key.kid: key for key in found.keys if key.kid is not None}
-        self._kid, self._header, self._private = current.kid, current.header, current.private
+    def __init__(self, folder: KeyFolder, *, algorithm: str) -> None:
+        self._folder = folder
         self._algorithm = algorithm
-        self.digest_key = digest_key
-        self.created = created
+        self._lock = RLock()
+        self._retired: set[str] = set()
+        self._notes: list[CreatedKey | RetiredKey] = []
+        self._stamp = folder.stamp()
+        self._keys = self._read()
+        self.digest_key = folder.digest_key()
 
     @classmethod
     def open(cls, folder: Path, *, algorithm: str = "ES256") -> FileKeyStore:
         """Read the keys, and make what is missing. Raises `ConfigurationError`, which names the file and the mend."""
         if algorithm not in SIGNING_ALGORITHMS:
             raise ConfigurationError(f"the signing algorithm is one of {', '.join(SIGNING_ALGORITHMS)}")
-        make_private_folder(folder)
-        made = _make_missing(folder)
-        signing = tuple(_load_signing(path, match) for path, match in _files(folder, _SIGNING))
-        digest_key = max(
-            (_load_digest(path, match) for path, match in _files(folder, _DIGEST)), key=lambda k: k.version
-        )
-        created = [CreatedKey(key.kid, key.algorithm, "sig") for key in signing if _name(key) in made]
-        if f"audit-arguments-{digest_key.version}.key" in made:
-            created.append(CreatedKey(f"hk{digest_key.version}", "HMAC-SHA-256", "audit"))
-        return cls(signing, algorithm=algorithm, digest_key=digest_key, created=tuple(created))
+        files = KeyFolder(folder)
+        made = _make_missing(files)
+        secret = files.make_digest_key()
+        store = cls(files, algorithm=algorithm)
+        store._notes += [CreatedKey(k.kid, k.algorithm, "sig") for k in store._keys.signing if name_of(k) in made]
+        if secret is not None:
+            store._notes.append(CreatedKey(f"hk{store.digest_key.version}", "HMAC-SHA-256", "audit"))
+        return store
 
     @property
     def kid(self) -> str:
-        """The key that signs now."""
-        return self._kid
+        """The key that signs now. Raises `SigningUnavailableError` (4)."""
+        return self._current().kid
 
     @property
     def algorithm(self) -> str:
-        """The algorithm of the key that signs now."""
+        """The algorithm of the key that signs."""
         return self._algorithm
 
     def sign(self, claims: JsonObject) -> str:
         """A compact JWS (`typ: at+jwt`) over the claims, with the current key."""
-        return sign_with_header(self._header, claims, self._private, algorithm=self._algorithm)
+        current = self._current()
+        return sign_with_header(current.header, claims, current.private, algorithm=current.algorithm)
 
     def sign_as(self, kind: str, claims: JsonObject) -> str:
         """A compact JWS whose `typ` is `kind`, with the current key: a statement that can be taken for no credential."""
-        header: JsonObject = {"typ": kind, "kid": self._kid}
-        return sign(header, claims, self._private, algorithm=self._algorithm)
+        current = self._current()
+        header: JsonObject = {"typ": kind, "kid": current.kid}
+        return sign(header, claims, current.private, algorithm=current.algorithm)
 
     def jwks(self) -> JsonObject:
         """The public keys as a JWK Set; not to be changed."""
-        return self._jwks
+        self.refresh()
+        return self._keys.jwks
 
     def verification_key(self, kid: str) -> VerificationKey | None:
         """One of the broker's own public keys."""
-        return self._public.get(kid)
+        found = self._keys.public.get(kid)
+        if found is None and kid not in self._retired:
+            self.refresh()  # two questions to the file system, whoever sends a `kid` that nobody knows
+            found = self._keys.public.get(kid)
+        return found
+
+    def retire(self, kid: str) -> None:
+        """Give up a revoked key, for ever and over restarts (3)."""
+        with self._lock:
+            if kid in self._retired:
+                return
+            self._retired.add(kid)
+            self._keys = self._without(kid)
+            try:
+                if self._folder.retire(kid):
+                    self._notes.append(RetiredKey(kid, "revoked"))
+            except ConfigurationError as error:
+                _log.error("signing key %s was revoked; it is not used any more, but not written down: %s", kid, error)
+            self._provide()
+
+    def rotate(self) -> str:
+        """Make a new key that signs from now on; its `kid`. Raises `SigningUnavailableError`."""
+        with self._lock:
+            try:
+                made = self._folder.make(self._algorithm, self._folder.newest(self._algorithm) + 1)
+                self._load()
+            except ConfigurationError as error:
+                raise SigningUnavailableError(f"no key can be made: {error}") from None
+            if made is not None:
+                self._note(made)
+            return self.kid
+
+    def refresh(self) -> None:
+        """See what other processes did in the folder. A folder that cannot be read leaves all as it is."""
+        if self._folder.stamp() == self._stamp:
+            return
+        with self._lock:
+            try:
+                self._load()
+                self._provide()
+            except ConfigurationError as error:
+                _log.error("the key folder cannot be read again: %s", error)
+
+    def states(self) -> tuple[KeyState, ...]:
+        """All keys, retired ones by name alone."""
+        self.refresh()
+        keys, current = self._keys.signing, self._keys.current
+        known = [KeyState(k.kid, k.algorithm, k.number, "signs" if k is current else "verifies") for k in keys]
+        return (*known, *(KeyState(kid, None, None, "retired") for kid in sorted(self._retired)))
+
+    def take_notes(self) -> tuple[CreatedKey | RetiredKey, ...]:
+        """What this process made and retired since this was last asked, for the audit log."""
+        with self._lock:
+            notes, self._notes = tuple(self._notes), []
+        return notes
+
+    def _current(self) -> SigningKey:
+        current = self._keys.current
+        if current is None:
+            raise SigningUnavailableError("the signing key was revoked, and another cannot be made in the key folder")
+        return current
+
+    def _provide(self) -> None:
+        """Make the keys that are missing since one was retired; where that is not possible, go without (4)."""
+        for algorithm in SIGNING_ALGORITHMS:
+            try:
+                newest = self._folder.newest(algorithm)
+                self._load()
+                if any(key.algorithm == algorithm for key in self._keys.signing):
+                    continue
+                made = self._folder.make(algorithm, newest + 1)
+                self._load()
+            except ConfigurationError as error:
+                _log.error("there is no %s key to sign with: %s", algorithm, error)
+            else:
+                if made is not None:
+                    self._note(made)
+
+    def _load(self) -> None:
+        stamp = self._folder.stamp()
+        self._keys = self._read()
+        self._stamp = stamp
+
+    def _read(self) -> _Keys:
+        self._retired |= self._folder.retired()
+        return self._known(tuple(key for key in self._folder.signing_keys() if key.kid not in self._retired))
+
+    def _without(self, kid: str) -> _Keys:
+        return self._known(tuple(key for key in self._keys.signing if key.kid != kid))
+
+    def _known(self, signing: tuple[SigningKey, ...]) -> _Keys:
+        ours = [key for key in signing if key.algorithm == self._algorithm]
+        published: list[JsonValue] = [key.jwk for key in signing]
+        jwks: JsonObject = {"keys": published}
+        found = parse_jwks(jwks)
+        if isinstance(found, JwksError) and signing:
+            raise ConfigurationError(f"the signing keys cannot be published: {found.problem}")
+        public = {} if isinstance(found, JwksError) else {key.kid: key for key in found.keys if key.kid is not None}
+        return _Keys(signing, max(ours, key=lambda key: key.number, default=None), jwks, public)
+
+    def _note(self, name: str) -> None:
+        self._notes += [CreatedKey(k.kid, k.algorithm, "sig") for k in self._keys.signing if name_of(k) == name]
 
 
-def _files(folder: Path, pattern: re.Pattern[str]) -> list[tuple[Path, re.Match[str]]]:
-    found = [(path, pattern.fullmatch(path.name)) for path in sorted(folder.iterdir())]
-    return [(path, match) for path, match in found if match is not None]
-
-
-def _name(key: _SigningKey) -> str:
-    return f"signing-{key.algorithm}-{key.number}.pem"
-
-
-def _make_missing(folder: Path) -> frozenset[str]:
-    there = {match[1] for _, match in _files(folder, _SIGNING)}
-    made = [
-        name
-        for algorithm in SIGNING_ALGORITHMS
-        if algorithm not in there
-        and create_private_file(
-            folder / (name := f"signing-{algorithm}-1.pem"), private_pem(generate_private_key(algorithm))
-        )
-    ]
-    secret = folder / "audit-arguments-1.key"
-    if not _files(folder, _DIGEST) and create_private_file(secret, secrets.token_bytes(_SECRET_BYTES)):
-        made.append(secret.name)
-    return frozenset(made)
-
-
-def _load_signing(path: Path, match: re.Match[str]) -> _SigningKey:
-    algorithm = match[1]
-    private = load_private_pem(read_private_file(path))
-    if private is None or signing_algorithm(private) != algorithm:
-        raise ConfigurationError(
-            f"the key file {path} holds no {algorithm} private key: restore it, or move it away to have a new one made"
-        )
-    jwk = public_jwk(private, algorithm=algorithm)
-    header = encode_header({"typ": TOKEN_TYPE, "alg": algorithm, "kid": jwk["kid"]})
-    return _SigningKey(number=int(match[2]), algorithm=algorithm, private=private, jwk=jwk, header=header)
-
-
-def _load_digest(path: Path, match: re.Match[str]) -> DigestKey:
-    secret = read_private_file(path)
-    if len(secret) != _SECRET_BYTES:
-        raise ConfigurationError(
-            f"the key file {path} does not hold {_SECRET_BYTES} bytes: restore it, or move it away for a new one"
-        )
-    return DigestKey(version=int(match[1]), secret=secret)
+def _make_missing(files: KeyFolder) -> set[str | None]:
+    newest = {algorithm: files.newest(algorithm) for algorithm in SIGNING_ALGORITHMS}
+    there = {key.algorithm for key in files.signing_keys()}
+    try:
+        return {
+            files.make(algorithm, newest[algorithm] + 1) for algorithm in SIGNING_ALGORITHMS if algorithm not in there
+        }
+    except ConfigurationError as error:
+        if not files.retired():
+            raise
+        _log.error("keys were retired, and others cannot be made: %s", error)  # (4)
+        return set()

@@ -13,7 +13,7 @@
 | policy.narrow                          | a policy was loaded that takes access away from published versions      |
 | policy.exception                       | a policy was loaded, or a version published, by leave of an exception   |
 | key.create                             | a signing key was made                                                  |
-| key.retire                             | a signing key was revoked, or gave way to another                       |
+| key.retire                             | a signing key was revoked, and is not used any more                     |
 | marks.compact                          | one mark on everything took the place of marks that no longer matter    |
 | gen.claim                              | a broker claimed an incarnation of the store                            |
 | heard                                  | another process moved the store, or held it when this one came to it    |
@@ -281,11 +281,12 @@ class KeyCreated:
     kid: str
     algorithm: str
     use: str
+    by: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class KeyRetired:
-    """why: `revoked`, after which nothing that it signed counts, or `rotated`. successor: the key that signs from then on."""
+    """Nothing that the key signed counts any more. why: `revoked`. successor: the key that signs from then on, if any."""
 
     type: ClassVar[str] = "key.retire"
     id: str

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import stat
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import jwt
 import pytest
 from broker.adapters.keystore.store import SIGNING_ALGORITHMS, FileKeyStore
-from broker.domain.errors import ConfigurationError
+from broker.domain.errors import ConfigurationError, SigningUnavailableError
 from broker.domain.tokens.keys import VerificationKey
 from broker.engines.jwk import generate_private_key, private_pem
 from broker.engines.jws import UnverifiedToken, read_unverified, verify
+from broker.ports.keys import CreatedKey, RetiredKey
 from cryptography.hazmat.primitives.asymmetric import ec
 
 
@@ -26,9 +29,31 @@ def modes(folder: Path) -> dict[str, int]:
     return {path.name: stat.S_IMODE(path.stat().st_mode) for path in folder.iterdir()}
 
 
+def created(store: FileKeyStore) -> list[CreatedKey]:
+    return [note for note in store.take_notes() if isinstance(note, CreatedKey)]
+
+
+def published(store: FileKeyStore) -> set[str]:
+    keys = store.jwks()["keys"]
+    assert isinstance(keys, list)
+    return {str(key["kid"]) for key in keys if isinstance(key, dict)}
+
+
+def forbid_writing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As on a mount that is read-only; permissions would stop nobody who runs tests as root."""
+    real = os.open
+
+    def opened(path: Any, flags: int, *more: Any, **named: Any) -> int:
+        if flags & (os.O_WRONLY | os.O_RDWR | os.O_CREAT):
+            raise OSError(errno.EROFS, os.strerror(errno.EROFS), str(path))
+        return real(path, flags, *more, **named)
+
+    monkeypatch.setattr(os, "open", opened)
+
+
 def test_the_first_start_makes_a_key_for_each_algorithm_and_says_so(folder: Path) -> None:
     store = FileKeyStore.open(folder)
-    assert [(key.algorithm, key.use) for key in store.created] == [
+    assert [(key.algorithm, key.use) for key in created(store)] == [
         ("ES256", "sig"),
         ("EdDSA", "sig"),
         ("RS256", "sig"),
@@ -45,7 +70,7 @@ def test_the_first_start_makes_a_key_for_each_algorithm_and_says_so(folder: Path
 
 def test_the_next_start_finds_them(folder: Path) -> None:
     first, second = FileKeyStore.open(folder), FileKeyStore.open(folder)
-    assert second.created == ()
+    assert second.take_notes() == ()
     assert second.jwks() == first.jwks()
     assert second.kid == first.kid
     assert second.digest_key == first.digest_key
@@ -153,7 +178,7 @@ def test_two_first_starts_at_once_agree_on_the_keys(folder: Path) -> None:
     with ThreadPoolExecutor(8) as pool:
         stores = list(pool.map(lambda _: FileKeyStore.open(folder), range(8)))
     assert len({store.kid for store in stores}) == 1
-    assert sum(len(store.created) for store in stores) == 4
+    assert sum(len(store.take_notes()) for store in stores) == 4
     assert sorted(os.listdir(folder)) == sorted(modes(folder))
     assert not [name for name in os.listdir(folder) if name.startswith(".")]
 
@@ -162,3 +187,127 @@ def test_a_secret_is_not_shown(folder: Path) -> None:
     store = FileKeyStore.open(folder)
     assert repr(store.digest_key) == "DigestKey(version=1)"
     assert "PRIVATE" not in repr(store)
+
+
+def test_a_retired_key_is_gone_at_once_and_another_signs(folder: Path) -> None:
+    store = FileKeyStore.open(folder)
+    store.take_notes()
+    gone = store.kid
+    store.retire(gone)
+    assert store.kid != gone
+    assert gone not in published(store)
+    assert store.verification_key(gone) is None
+    assert jwt.get_unverified_header(store.sign({}))["kid"] == store.kid
+    assert store.take_notes() == (RetiredKey(gone, "revoked"), CreatedKey(store.kid, "ES256", "sig"))
+    assert (folder / "signing-ES256-2.pem").exists()
+    store.retire(gone)
+    assert store.take_notes() == ()
+
+
+def test_a_retired_key_stays_so_over_restarts_and_whatever_becomes_of_its_file(folder: Path) -> None:
+    store = FileKeyStore.open(folder)
+    gone, text = store.kid, (folder / "signing-ES256-1.pem").read_bytes()
+    store.retire(gone)
+    (folder / "signing-ES256-9.pem").write_bytes(text)
+    (folder / "signing-ES256-9.pem").chmod(0o600)
+    again = FileKeyStore.open(folder)
+    assert again.kid == store.kid
+    assert gone not in published(again)
+    assert again.verification_key(gone) is None
+    assert (folder / "retired-keys").read_text() == f"{gone}\n"
+    assert modes(folder)["retired-keys"] == 0o600
+
+
+def test_a_line_that_a_crash_cut_off_swallows_no_other(folder: Path) -> None:
+    store = FileKeyStore.open(folder)
+    store.retire("one")
+    with (folder / "retired-keys").open("a") as file:
+        file.write("tw")
+    store.retire("three")
+    assert (folder / "retired-keys").read_text().splitlines() == ["one", "tw", "three"]
+
+
+def test_a_key_that_does_not_sign_is_retired_without_a_change_of_the_one_that_does(folder: Path) -> None:
+    store = FileKeyStore.open(folder)
+    old = store.kid
+    new = store.rotate()
+    assert (store.kid, published(store) >= {old, new}) == (new, True)
+    store.retire(old)
+    assert store.kid == new
+    assert old not in published(store)
+
+
+def test_replicas_on_one_folder_see_what_one_of_them_did(folder: Path) -> None:
+    one, other = FileKeyStore.open(folder), FileKeyStore.open(folder)
+    new = one.rotate()
+    assert other.verification_key(new) is not None
+    assert new in published(other)
+    assert other.kid == new
+    one.retire(new)
+    other.refresh()
+    assert other.kid == one.kid != new
+    assert other.verification_key(new) is None
+
+
+def test_replicas_that_retire_one_key_at_once_agree_on_the_next(folder: Path) -> None:
+    stores = [FileKeyStore.open(folder) for _ in range(8)]
+    for store in stores:
+        store.take_notes()
+    gone = stores[0].kid
+    with ThreadPoolExecutor(8) as pool:
+        list(pool.map(lambda store: store.retire(gone), stores))
+    for store in stores:
+        store.refresh()
+    assert len({store.kid for store in stores}) == 1
+    notes = [note for store in stores for note in store.take_notes()]
+    assert [note for note in notes if isinstance(note, RetiredKey)] == [RetiredKey(gone, "revoked")]
+    assert [note.kid for note in notes if isinstance(note, CreatedKey)] == [stores[0].kid]
+
+
+def test_on_a_folder_that_cannot_be_written_a_revoked_key_signs_no_more_and_nothing_else_does(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    writable = FileKeyStore.open(folder)
+    with monkeypatch.context() as patched:
+        store = FileKeyStore.open(folder)
+        gone = store.kid
+        forbid_writing(patched)
+        store.retire(gone)
+        with pytest.raises(SigningUnavailableError):
+            _ = store.kid
+        with pytest.raises(SigningUnavailableError):
+            store.sign({})
+        with pytest.raises(SigningUnavailableError):
+            store.rotate()
+        assert gone not in published(store)
+        assert store.verification_key(gone) is None
+        store.refresh()
+        assert store.verification_key(gone) is None
+    writable.retire(gone)
+    store.refresh()
+    assert store.kid == writable.kid
+    with monkeypatch.context() as patched:
+        forbid_writing(patched)
+        assert FileKeyStore.open(folder).kid == writable.kid
+
+
+def test_where_the_last_key_was_retired_and_none_can_be_made_the_start_goes_on_without(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kid = FileKeyStore.open(folder).kid
+    (folder / "retired-keys").write_text(f"{kid}\n")
+    (folder / "retired-keys").chmod(0o600)
+    forbid_writing(monkeypatch)
+    store = FileKeyStore.open(folder)
+    with pytest.raises(SigningUnavailableError):
+        store.sign({})
+    assert [state.state for state in store.states()].count("signs") == 0
+
+
+def test_the_states_say_which_key_signs_and_which_are_retired(folder: Path) -> None:
+    store = FileKeyStore.open(folder)
+    first = store.kid
+    second = store.rotate()
+    store.retire("elsewhere")
+    states = {state.kid: state.state for state in store.states()}
+    assert (states[first], states[second], states["elsewhere"]) == ("verifies", "signs", "retired")

@@ -170,7 +170,11 @@ PINNED: list[tuple[Record, str]] = [
     ),
     (
         records.KeyCreated(id="r", ts="t", kid="k", algorithm="ES256", use="sign"),
-        '{"v":1,"type":"key.create","id":"r","ts":"t","kid":"k","algorithm":"ES256","use":"sign"}',
+        '{"v":1,"type":"key.create","id":"r","ts":"t","kid":"k","algorithm":"ES256","use":"sign","by":null}',
+    ),
+    (
+        records.MarksCompacted(id="r", ts="t", gen=1, gseq=2, seq=3, covered=1, by="broker"),
+        '{"v":1,"type":"marks.compact","id":"r","ts":"t","gen":1,"gseq":2,"seq":3,"covered":1,"by":"broker"}',
     ),
     (
         records.KeyRetired(id="r", ts="t", kid="k", why="revoked", successor="k2"),
@@ -208,7 +212,15 @@ def test_every_kind_of_record_is_pinned() -> None:
 
 def test_what_a_replay_reads_is_what_says_what_the_store_must_hold() -> None:
     pinned = {record.type for record, _ in PINNED}
-    assert {"version.rollback", "policy.narrow", "revoke", "gen.claim", "heard", "recover"} == pinned & CONTROL
+    assert {
+        "version.rollback",
+        "policy.narrow",
+        "revoke",
+        "gen.claim",
+        "heard",
+        "recover",
+        "marks.compact",
+    } == pinned & CONTROL
     commands = {"publish", "canary", "promote", "rollback", "deprecate", "retire"}
     assert {f"version.{command}" for command in commands} == {name for name in CONTROL if name.startswith("version.")}
 
