@@ -70,6 +70,7 @@ class Following:
         self._view = RevocationView()
         self._kept: deque[Change] = deque(maxlen=KEPT)
         self._reached: deque[tuple[Point, float]] = deque(maxlen=KEPT)
+        self._proved = (0, 0.0)
         self._listeners: set[Subscription] = set()
         self._lost = asyncio.Event()
         self._moved = asyncio.Event()
@@ -87,9 +88,10 @@ class Following:
         at = bisect_left(self._reached, point, key=lambda reached: reached[0])
         return self._reached[at][1] if at < len(self._reached) else None
 
-    def gen_known_since(self) -> float:
-        """When this process first knew of the present gen."""
-        return self.reached_at(Point(self._view.gen, 0)) or self._monotonic()
+    def gen_proved_since(self) -> float:
+        """When this process first had a beat in the present gen acknowledged by the required replicas; now, if none was yet."""
+        gen, since = self._proved
+        return since if gen == self._view.gen else self._monotonic()
 
     def snapshot(self) -> Snapshot:
         """Everything that is known. Raises `StoreUnavailableError` where nothing is."""
@@ -263,6 +265,8 @@ class Following:
 
     async def _beat_once(self) -> None:
         point = await self._lease.beat()
+        if point.gen != self._proved[0]:
+            self._proved = (point.gen, self._monotonic())
         deadline = self._monotonic() + CATCH_UP_SECONDS
         while (known := self.point) != point and self._monotonic() < deadline:
             if known is not None and known > point:

@@ -3,8 +3,9 @@
 1. Time counts from when this process first knew of the revocation, by its monotonic clock: later than the store acted, never
    earlier.
 2. A verifier whose row has stayed the same for as long as a lease can last holds none, whatever it has applied.
-3. The table of verifiers is believed to be whole once this process has known the gen for as long as a lease can last. Until
-   then, who held a lease of the gen before may not be in it, so a receipt waits out its time.
+3. Until replicas have acknowledged a write of this gen, a primary of the gen before may go on granting leases, since one of them
+   may still follow it. So time counts from that write at the earliest; and for as long as a lease can last from then on, who
+   holds a lease of the gen before may not be in the table of verifiers, so a receipt waits out its time.
 """
 
 from __future__ import annotations
@@ -53,13 +54,14 @@ class Receipts:
         """How it stands now. acted_at: by the monotonic clock, when the store had acted, or later."""
         rows = await self._look()
         now = self._monotonic()
+        proved_since = self._following.gen_proved_since()
         return receipt(
             point,
             [row.holder for row in rows],
-            elapsed=now - acted_at,
+            elapsed=now - max(acted_at, proved_since),
             lease_seconds=LEASE_SECONDS,
             gone=frozenset(row.holder.verifier for row in rows if self._same_for(row, now) >= self._longest),
-            is_table_whole=now - self._following.gen_known_since() >= self._longest,
+            is_table_whole=now - proved_since >= self._longest,
         )
 
     async def observe(self) -> None:
