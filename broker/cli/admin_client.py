@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import secrets
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -20,6 +22,7 @@ from broker.engines.jws import sign
 
 LIFETIME_SECONDS: Final = 60
 _CHECKED: Final = ("/publish", "/reload")
+LINES: Final = "application/x-ndjson"
 TIMEOUT_SECONDS: Final = 15.0
 CHECK_SECONDS: Final = 180.0
 """For commands that ask the rules about policy: a second or two, unless the policy is hostile."""
@@ -62,6 +65,30 @@ class AdminClient:
         self, method: str, path: str, *, body: Mapping[str, Any] | None = None, query: Mapping[str, Any] | None = None
     ) -> Answer:
         """One request; the decoded answer. Raises `RefusedError`, `PolicyRefusedError`, `AwayError`, `ConfigurationError`."""
+        with self._asking(path) as (http, headers):
+            response = http.request(method, f"{self.url}{path}", headers=headers, json=body, params=query)
+        return self._read(response)
+
+    def follow(
+        self, method: str, path: str, *, body: Mapping[str, Any] | None = None, query: Mapping[str, Any] | None = None
+    ) -> Iterator[Answer]:
+        """One request that is answered line by line, each as it comes; a broker that does not do so gives one answer.
+
+        Raises as `call` does.
+        """
+        with self._asking(path) as (http, headers):
+            url, accept = f"{self.url}{path}", {**headers, "accept": LINES}
+            with http.stream(method, url, headers=accept, json=body, params=query) as response:
+                if not response.is_success or response.headers.get("content-type", "").partition(";")[0] != LINES:
+                    response.read()
+                    yield self._read(response)
+                    return
+                for line in response.iter_lines():
+                    yield _line(line, self.url)
+
+    @contextmanager
+    def _asking(self, path: str) -> Iterator[tuple[httpx2.Client, dict[str, str]]]:
+        """A client, and headers with a fresh assertion; what goes wrong while they are used is said in its own words."""
         problem = base_url_problem(self.url)
         if problem is not None:
             raise ConfigurationError(f"--url {self.url!r}: {problem}")
@@ -71,14 +98,13 @@ class AdminClient:
             seconds = CHECK_SECONDS if path.endswith(_CHECKED) else TIMEOUT_SECONDS
             timeout = httpx2.Timeout(seconds, connect=TIMEOUT_SECONDS)
             with httpx2.Client(timeout=timeout, trust_env=not is_loopback(self.url)) as http:
-                response = http.request(method, f"{self.url}{path}", headers=headers, json=body, params=query)
+                yield http, headers
         except httpx2.TransportError as error:
             raise AwayError(
                 f"no broker answers at {self.url} ({type(error).__name__}); is `broker serve` running, and --url right?"
             ) from None
         except (httpx2.InvalidURL, OSError, ValueError) as error:  # also of a proxy or a certificate file named outside
             raise ConfigurationError(f"--url {self.url}: cannot be asked ({type(error).__name__}: {error})") from None
-        return self._read(response)
 
     def _assertion(self) -> str:
         try:
@@ -130,3 +156,13 @@ class AdminClient:
                 "public half of this key, and the URL must be spelled like the broker's issuer"
             )
         raise RefusedError(f"refused, {reason}: {said}" + (f"\n\n{more}" if more else ""))
+
+
+def _line(text: str, url: str) -> Answer:
+    try:
+        value = json.loads(text)
+    except ValueError:
+        value = None
+    if not isinstance(value, dict):
+        raise AwayError(f"what answers at {url} is no broker, or was cut off; is --url right?")
+    return Answer(value)

@@ -1,4 +1,7 @@
-"""The `broker` command. Exit codes: 0 done, 1 refused, 2 undecided or usage, 3 unusable configuration or input, 4 broker away."""
+"""The `broker` command.
+
+Exit codes: 0 done, 1 refused, 2 undecided or usage, 3 unusable configuration or input, 4 broker away, 5 done without a receipt.
+"""
 
 from __future__ import annotations
 
@@ -21,6 +24,8 @@ COMMANDS: Final = {
     "key": ("broker.cli.key", "key_group"),
     "keygen": ("broker.cli.keys", "keygen"),
     "policy": ("broker.cli.policy", "policy_group"),
+    "receipt": ("broker.cli.receipt", "receipt_group"),
+    "revoke": ("broker.cli.revoke", "revoke"),
     "secret": ("broker.cli.keys", "secret"),
     "serve": ("broker.cli.serve", "serve"),
     "version": ("broker.cli.version", "version_group"),

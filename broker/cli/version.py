@@ -14,6 +14,7 @@ import click
 
 from broker.cli.admin_client import AdminClient, RefusedError
 from broker.cli.report_text import finding_as_text
+from broker.cli.waiting import run_waiting
 from broker.domain.ids import split_version_id
 from broker.domain.policy.report_wire import read_report
 
@@ -80,7 +81,13 @@ def version_group() -> None:
     """Publish, roll out, roll back and retire versions of tools."""
 
 
-def _show(answer: dict[str, Any], *, as_json: bool) -> None:
+def wait_option(command: Command) -> Command:
+    """`--wait`, of a command that revokes."""
+    return click.option("--wait", is_flag=True, help="Until no verifier can accept any more what is revoked.")(command)
+
+
+def show_answer(answer: dict[str, Any], *, as_json: bool = False) -> None:
+    """What a command did."""
     if as_json:
         click.echo(json.dumps(answer, indent=2, ensure_ascii=False))
         return
@@ -106,10 +113,18 @@ def describe_version(record: dict[str, Any]) -> str:
     return "  ".join(parts)
 
 
-def _run(client: AdminClient, version: tuple[str, str], command: str, *, as_json: bool, **body: Any) -> None:
+def _run(
+    client: AdminClient, version: tuple[str, str], command: str, *, as_json: bool, wait: bool = False, **body: Any
+) -> None:
     tool, number = version
     given = {name: value for name, value in body.items() if value not in (None, (), False)}
-    _show(client.call("POST", f"/admin/versions/{tool}/{number}/{command}", body=given), as_json=as_json)
+    path = f"/admin/versions/{tool}/{number}/{command}"
+    if not wait:
+        show_answer(client.call("POST", path, body=given), as_json=as_json)
+        return
+    run_waiting(
+        client, "POST", path, what=f"{command} of {tool}@{number}", show=show_answer, as_json=as_json, body=given
+    )
 
 
 @version_group.command()
@@ -147,10 +162,11 @@ def promote(client: AdminClient, version: tuple[str, str], as_json: bool) -> Non
 @version_group.command()
 @click.argument("version", type=VERSION)
 @click.option("--force", is_flag=True, help="Even if no version is left to serve.")
+@wait_option
 @admin_options
-def rollback(client: AdminClient, version: tuple[str, str], force: bool, as_json: bool) -> None:
+def rollback(client: AdminClient, version: tuple[str, str], *, force: bool, wait: bool, as_json: bool) -> None:
     """Take a version back: every credential tied to it is dead at once."""
-    _run(client, version, "rollback", as_json=as_json, force=force)
+    _run(client, version, "rollback", as_json=as_json, wait=wait, force=force)
 
 
 @version_group.command()
@@ -168,10 +184,11 @@ def deprecate(
 @version_group.command()
 @click.argument("version", type=VERSION)
 @click.option("--emergency", metavar="REASON", help="At once, from any served state.")
+@wait_option
 @admin_options
-def retire(client: AdminClient, version: tuple[str, str], emergency: str | None, as_json: bool) -> None:
+def retire(client: AdminClient, version: tuple[str, str], emergency: str | None, *, wait: bool, as_json: bool) -> None:
     """End a version after its sunset, or at once: every credential tied to it is dead."""
-    _run(client, version, "retire", as_json=as_json, emergency=emergency)
+    _run(client, version, "retire", as_json=as_json, wait=wait, emergency=emergency)
 
 
 @version_group.command("list")

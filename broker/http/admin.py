@@ -14,7 +14,6 @@ from typing import Annotated, Literal
 from fastapi import APIRouter, Path, Query, Request, Response
 from pydantic import BaseModel, ConfigDict, Field
 
-from broker.domain.canonical import JsonObject
 from broker.domain.errors import Reason, Refusal
 from broker.domain.ids import ToolName, Version, parse_tool_name, parse_version
 from broker.domain.lifecycle.rollout import (
@@ -30,10 +29,11 @@ from broker.domain.policy.judgement import PolicyRefusedError
 from broker.domain.policy.located import PolicyInvalidError
 from broker.domain.policy.report_wire import report_json
 from broker.domain.revocation.request import parse_revocation_scope
+from broker.domain.revocation.scopes import version_scope
 from broker.http.admitted import admitted, answer_json
 from broker.http.context import Refused, UseCases, request_id_of, settled
+from broker.http.receipts import Wait, answer_revoking, show_moved
 from broker.services.policies import policy_refusal
-from broker.services.versions import Moved
 
 router = APIRouter(
     prefix="/admin",
@@ -76,6 +76,7 @@ _TAKES: dict[str, set[str]] = {
     "deprecate": {"sunset", "advisory"},
     "retire": {"emergency"},
 }
+_REVOKES = {"rollback", "retire"}
 
 
 class RevocationBody(BaseModel):
@@ -97,17 +98,6 @@ def _names(tool: str, version: str) -> tuple[ToolName, Version]:
     if found_version is None:
         raise Refused(Refusal(Reason.COMMAND_MALFORMED, "a version was expected", where="version"))
     return found_tool, found_version
-
-
-def show_moved(moved: Moved) -> JsonObject:
-    """The answer to a command."""
-    return {
-        "changed": moved.changed,
-        "gen": moved.gen,
-        "seq": moved.seq,
-        "revoked": list(moved.revoked),
-        "versions": [record_json(record) for record in moved.records],
-    }
 
 
 @router.get("/versions", summary="All versions")
@@ -133,7 +123,13 @@ async def show_version(request: Request, tool: Tool, version: Tool) -> Response:
 
 @router.post("/versions/{tool}/{version}/{command}", summary="Move a version through its life")
 async def run_command(
-    request: Request, tool: Tool, version: Tool, command: CommandName, body: CommandBody | None = None
+    request: Request,
+    tool: Tool,
+    version: Tool,
+    command: CommandName,
+    body: CommandBody | None = None,
+    *,
+    wait: Wait = False,
 ) -> Response:
     use_cases, admin = await admitted(request, command)
     name, number = _names(tool, version)
@@ -141,9 +137,14 @@ async def run_command(
     foreign = sorted(given.model_fields_set - _TAKES[command])
     if foreign:
         raise Refused(Refusal(Reason.COMMAND_MALFORMED, f"{command} does not take {foreign[0]}", where=foreign[0]))
+    if wait and command not in _REVOKES:
+        said = f"{command} revokes nothing, so there is no receipt to wait for"
+        raise Refused(Refusal(Reason.COMMAND_MALFORMED, said, where="wait"))
     made = await _command(use_cases, name, number, command, given, by=admin)
-    moved = settled(await use_cases.versions.run(made, by=admin, request_id=request_id_of(request)))
-    return answer_json(show_moved(moved))
+    acting = use_cases.versions.run(made, by=admin, request_id=request_id_of(request))
+    if command not in _REVOKES:
+        return answer_json(show_moved(settled(await acting)))
+    return await answer_revoking(request, acting, (version_scope(name, number),), wait=wait, by=admin)
 
 
 async def _command(
@@ -187,11 +188,11 @@ def _instant(text: str | None) -> int | None:
 
 
 @router.post("/revocations", summary="Revoke everything in a revocation scope")
-async def revoke(request: Request, body: RevocationBody) -> Response:
+async def revoke(request: Request, body: RevocationBody, *, wait: Wait = False) -> Response:
     use_cases, admin = await admitted(request, "revoke")
     scope = settled(parse_revocation_scope(body.kind, body.names))
-    moved = await use_cases.versions.revoke([scope], by=admin, reason=body.reason, request_id=request_id_of(request))
-    return answer_json(show_moved(moved))
+    acting = use_cases.versions.revoke([scope], by=admin, reason=body.reason, request_id=request_id_of(request))
+    return await answer_revoking(request, acting, (scope,), wait=wait, by=admin)
 
 
 @router.post(

@@ -171,7 +171,7 @@ async def _answer(request: Request, waiting: _Waiting, *, look_once: bool = Fals
         async for step in steps:
             if not isinstance(step, Receipt):
                 return answer_json(step)
-            if look_once and not step.is_complete:
+            if look_once:
                 return answer_json({**waiting.answer, **_standing_json(step)}, status=202)
     raise AssertionError("a wait ends with an answer or an error")
 

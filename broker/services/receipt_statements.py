@@ -85,7 +85,7 @@ class ReceiptStatements:
         return None
 
     async def follow(self, revocation: Revocation, *, by: str) -> AsyncGenerator[Receipt | Given]:
-        """How the revocation stands, at first and whenever that changes, until the receipt is there. by: who asks.
+        """How the revocation stands while it waits, whenever that changes, and then the receipt. by: who asks.
 
         Raises what stands in the way: of the store, of the log, `ReceiptUnavailableError`.
         """
@@ -95,12 +95,12 @@ class ReceiptStatements:
             return
         told: Receipt | None = None
         async for standing in self._receipts.progress(revocation.point):
-            if told is None or _is_news(standing, told):
-                told = standing
-                yield standing
             if standing.is_complete:
                 yield await self._give(standing, revocation, by=by)
                 return
+            if told is None or _is_news(standing, told):
+                told = standing
+                yield standing
 
     async def _give(self, receipt: Receipt, revocation: Revocation, *, by: str) -> Given:
         if key_scope(self._signer.kid) in revocation.revoked:

@@ -232,6 +232,10 @@ ROUTES: list[tuple[str, str, Any]] = [
     ("POST", "/admin/versions/life.one/1/rollback", "not json"),
     ("POST", "/admin/revocations", {"kind": "everything", "reason": "x"}),
     ("POST", "/admin/revocations", {}),
+    ("POST", "/admin/revocations?wait=true", {"kind": "everything", "reason": "x"}),
+    ("POST", "/admin/versions/life.one/1/rollback?wait=perhaps", {}),
+    ("GET", "/admin/receipts/1/1", None),
+    ("GET", "/admin/receipts/1/x", None),
     ("POST", "/admin/policy/reload", None),
     ("GET", "/admin/records", None),
     ("GET", "/admin/records?start=-1", None),
@@ -245,6 +249,7 @@ def test_the_routes_are_all_there_are(wire: Wire) -> None:
         "/admin/versions/{tool}/{version}",
         "/admin/versions/{tool}/{version}/{command}",
         "/admin/revocations",
+        "/admin/receipts/{gen}/{seq}",
         "/admin/policy/reload",
         "/admin/records",
     }

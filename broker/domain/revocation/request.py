@@ -36,6 +36,7 @@ _MEMBERS: Final[Mapping[str, tuple[str, ...]]] = {
     "chain": ("jti",),
     "credential": ("jti",),
 }
+KINDS: Final = tuple(_MEMBERS)
 
 
 def parse_revocation_scope(kind: str, names: Mapping[str, str]) -> RevocationScope | Refusal:
