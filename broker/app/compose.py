@@ -64,6 +64,7 @@ class Parts:
     cache: LifecycleCache
     recorder: Recorder
     incarnation: IncarnationService
+    lease: StoreLease
     following: Following
     receipts: Receipts
     compaction: Compaction
@@ -178,6 +179,7 @@ def compose(settings: Settings, store_url: str, trouble: Callable[[BrokerError],
         cache=cache,
         recorder=recorder,
         incarnation=incarnation,
+        lease=lease,
         following=following,
         receipts=receipts,
         compaction=compaction,

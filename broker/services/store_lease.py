@@ -26,6 +26,8 @@ class StoreLease:
         self._monotonic = monotonic
         self._until = float("-inf")
         self._beating: asyncio.Task[Point] | None = None
+        self.beats = 0
+        """How many were sent."""
 
     @property
     def is_good(self) -> bool:
@@ -44,6 +46,7 @@ class StoreLease:
         return await asyncio.shield(beating)
 
     async def _beat(self) -> Point:
+        self.beats += 1
         sent_at = self._monotonic()
         point = await self._feed.beat()
         self._until = sent_at + LEASE_SECONDS

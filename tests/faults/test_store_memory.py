@@ -83,7 +83,14 @@ async def test_no_revocation_has_a_time_to_live_and_whatever_may_be_forgotten_ha
     await store.revoke((EVERYTHING,), id=new_jti(), intent=b"{}")
     with server.admin() as admin:
         lives = {bytes(key).partition(b"}")[2][:4]: admin.ttl(key) for key in admin.scan_iter()}
-    assert {name for name, seconds in lives.items() if seconds == -1} == {b":ctl", b":st", b":ver", b":rev", b":out"}
+    assert {name for name, seconds in lives.items() if seconds == -1} == {
+        b":ctl",
+        b":st",
+        b":ver",
+        b":rev",
+        b":out",
+        b":fee",
+    }
     assert {name[:2] if name[:1] == b":" else name[:1] for name, seconds in lives.items() if seconds > 0} == {
         b":a",
         b":i",
