@@ -43,6 +43,7 @@ class StoreLease:
         beating = self._beating
         if beating is None or beating.done():
             self._beating = beating = asyncio.get_running_loop().create_task(self._beat())
+            beating.add_done_callback(_looked_at)
         return await asyncio.shield(beating)
 
     async def _beat(self) -> Point:
@@ -55,3 +56,8 @@ class StoreLease:
     def drop(self) -> None:
         """The store is another incarnation; what it said before counts no longer."""
         self._until = float("-inf")
+
+
+def _looked_at(beating: asyncio.Task[Point]) -> None:
+    if not beating.cancelled():
+        beating.exception()  # who asked may be gone by then; that is no mistake
