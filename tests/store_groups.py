@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
 import time
 from collections.abc import Callable
@@ -47,13 +48,13 @@ class SentinelGroup:
     """Three sentinels that watch a primary with two replicas."""
 
     def __init__(self) -> None:
-        first, *others = ports = free_ports(6)
+        ports = free_ports(6)
         self.ports = ports[:3]
         self.sentinel_ports = ports[3:]
         program = valkey_program()
         self.nodes = [StoreProcess(program, *NODE, "--port", str(port)) for port in self.ports]
         for node in self.nodes[1:]:
-            node.settings += ("--replicaof", f"127.0.0.1 {first}")
+            node.settings += ("--replicaof", f"127.0.0.1 {ports[0]}")
         self.sentinels = [StoreProcess(program, sentinel=self._settings(port)) for port in self.sentinel_ports]
         _start(self.nodes)
         with self.nodes[0].admin() as admin:
@@ -77,7 +78,7 @@ class SentinelGroup:
         return [other for other in self.nodes if other is not node]
 
     def wait_for_another_primary(self, old: StoreProcess) -> StoreProcess:
-        wait_for(lambda: self._is_primary(self.primary) and self.primary is not old, "no other primary")
+        wait_for(lambda: self.primary is not old and self._is_primary(self.primary), "no other primary")
         return self.primary
 
     def remove(self) -> None:
@@ -112,7 +113,14 @@ class Cluster:
 
     def __init__(self) -> None:
         self.ports = free_ports(6)
-        settings = ("--cluster-enabled", "yes", "--cluster-node-timeout", "1000", "--cluster-replica-validity-factor", "0")
+        settings = (
+            "--cluster-enabled",
+            "yes",
+            "--cluster-node-timeout",
+            "1000",
+            "--cluster-replica-validity-factor",
+            "0",
+        )
         program = valkey_program()
         self.nodes = [StoreProcess(program, *NODE, *settings, "--port", str(port)) for port in self.ports]
         _start(self.nodes)
@@ -155,6 +163,20 @@ class Cluster:
     def id_of(self, node: StoreProcess) -> str:
         return self.ids[self.nodes.index(node)]
 
+    def begin_to_move(self, slot: int, source: StoreProcess, target: StoreProcess) -> None:
+        self._ask(target, "CLUSTER", "SETSLOT", str(slot), "IMPORTING", self.id_of(source))
+        self._ask(source, "CLUSTER", "SETSLOT", str(slot), "MIGRATING", self.id_of(target))
+
+    def move_keys(self, slot: int, source: StoreProcess, target: StoreProcess) -> None:
+        port = str(self.ports[self.nodes.index(target)])
+        while keys := self._ask(source, "CLUSTER", "GETKEYSINSLOT", str(slot), "1000"):
+            self._ask(source, "MIGRATE", "127.0.0.1", port, "", "0", "5000", "KEYS", *keys)
+
+    def end_move(self, slot: int, target: StoreProcess) -> None:
+        for node in (target, *self.nodes):
+            with contextlib.suppress(redis_py.ResponseError):  # replicas are told by their primaries
+                self._ask(node, "CLUSTER", "SETSLOT", str(slot), "NODE", self.id_of(target))
+
     def is_complete(self, node: StoreProcess) -> bool:
         with node.admin() as admin:
             info = admin.cluster("info")
@@ -168,7 +190,7 @@ class Cluster:
             node.remove()
 
     @staticmethod
-    def _ask(node: StoreProcess, *command: str) -> Any:
+    def _ask(node: StoreProcess, *command: str | bytes) -> Any:
         with redis_py.Redis(unix_socket_path=str(node.socket), socket_timeout=0.5) as admin:
             admin.response_callbacks.clear()
             return admin.execute_command(*command)

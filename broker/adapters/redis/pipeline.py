@@ -23,7 +23,7 @@ from typing import Final
 
 from hiredis import pack_command
 from redis.asyncio.connection import AbstractConnection
-from redis.exceptions import AskError, RedisError, ResponseError
+from redis.exceptions import AskError, RedisError, ResponseError, TryAgainError
 from redis.exceptions import ConnectionError as BrokenError
 from redis.exceptions import TimeoutError as SlowError
 
@@ -157,7 +157,7 @@ class Pipeline:
                 if not again:
                     refused.append(call)
                     continue
-                if self._topology.can_move and isinstance(reply, AskError):
+                if self._topology.can_move and isinstance(reply, AskError | TryAgainError):
                     reply = StoreUnavailableError("the tenant's slot is moving from one node of the cluster to another")
             if self._wait:
                 answers.append((call, reply))

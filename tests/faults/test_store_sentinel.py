@@ -1,0 +1,243 @@
+"""A primary with two replicas, watched by three sentinels: found, followed, and never trusted before it is claimed."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import time
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+
+import pytest
+from broker.adapters.redis.keys import tenant_keys
+from broker.adapters.redis.store import RedisStore
+from broker.domain.errors import (
+    BrokerError,
+    Reason,
+    Refusal,
+    StoreUnavailableError,
+    StoreUnclaimedError,
+    StoreUnsuitableError,
+)
+from broker.domain.ids import Version, VersionId
+from broker.domain.lifecycle.rollout import Rollback
+from broker.domain.lifecycle.states import State
+from broker.domain.revocation.scopes import version_scope
+from broker.ports.store import Issued, IssueRefused, Standing
+from broker.services.exchange import Granted
+
+from broker_parts import detail, exchange_form
+from composed_broker import CANARY, CLIENT, STABLE, command, composed
+from store_groups import SentinelGroup, cut_off, wait_for
+from store_parts import (
+    PATIENCE_SECONDS,
+    TOOL,
+    a_rollback,
+    an_inquiry,
+    an_issue,
+    claim,
+    claimed_store,
+    new_tenant,
+    version_record,
+)
+
+BEAT = b"store_beat_1"
+V4 = version_scope(TOOL, Version("4"))
+
+
+@pytest.fixture(scope="module")
+def group() -> Iterator[SentinelGroup]:
+    made = SentinelGroup()
+    yield made
+    made.remove()
+
+
+@contextlib.asynccontextmanager
+async def closing(store: RedisStore) -> AsyncIterator[RedisStore]:
+    try:
+        yield store
+    finally:
+        await store.close()
+
+
+async def beat(store: RedisStore) -> object:
+    return await store.replicated.step(BEAT, (store._session.keys.control,))
+
+
+async def test_the_primary_is_found_and_a_revocation_says_how_many_replicas_have_it(group: SentinelGroup) -> None:
+    async with closing(await claimed_store(group.url, new_tenant())) as store:
+        assert not [said for said in store.warnings if "replica" in said]
+        assert isinstance(await store.issue(an_issue()), Issued)
+        await beat(store)
+        applied = await store.change(a_rollback(seq=0))
+        assert applied is not None
+        assert applied.replicas in (1, 2)
+
+
+async def test_a_name_that_no_sentinel_watches_is_said_to_be_wrong(group: SentinelGroup) -> None:
+    async with closing(RedisStore(group.url.replace("/brokers", "/another"), new_tenant())) as store:
+        with pytest.raises(StoreUnsuitableError, match="no primary named another"):
+            await store.inspect()
+
+
+async def test_a_sentinel_that_does_not_answer_is_outvoted(group: SentinelGroup) -> None:
+    group.sentinels[0].freeze()
+    try:
+        async with closing(RedisStore(group.url, new_tenant())) as store:
+            await store.inspect()
+    finally:
+        group.sentinels[0].thaw()
+
+
+async def test_without_any_sentinel_the_store_is_unavailable_within_the_deadline() -> None:
+    async with closing(RedisStore("sentinel://127.0.0.1:1,127.0.0.1:2/brokers", new_tenant())) as store:
+        began = time.monotonic()
+        with pytest.raises(StoreUnavailableError, match="none of the sentinels answers"):
+            await store.inspect()
+        assert time.monotonic() - began < 1.5
+
+
+async def test_what_too_few_replicas_have_counts_for_nothing_and_a_revocation_acts_all_the_same(
+    group: SentinelGroup,
+) -> None:
+    primary = group.primary
+    async with closing(await claimed_store(group.url, new_tenant())) as store:
+        issue = an_issue("4")
+        minted = await store.issue(issue)
+        assert isinstance(minted, Issued)
+        await beat(store)
+        for replica in group.others(primary):
+            replica.freeze()
+        try:
+            with pytest.raises(StoreUnavailableError, match="0 replicas, fewer than the 1 required"):
+                await beat(store)
+            began = time.monotonic()
+            applied = await store.change(a_rollback(seq=0))
+            assert time.monotonic() - began < 1.0
+            assert applied is not None
+            assert applied.replicas == 0
+            assert await store.inquire(an_inquiry(issue, minted)) is Standing.REVOKED
+        finally:
+            for replica in group.others(primary):
+                replica.thaw()
+        await beat(store)
+
+
+async def test_after_a_switch_by_hand_nothing_is_done_on_the_new_primary_before_it_is_claimed(
+    group: SentinelGroup,
+) -> None:
+    old = group.primary
+    async with closing(await claimed_store(group.url, new_tenant())) as store:
+        with group.sentinels[0].admin() as admin:
+            wait_for(lambda: admin.execute_command("SENTINEL", "FAILOVER", "brokers"), "no replica is good enough")
+        with pytest.raises(StoreUnclaimedError):
+            async with asyncio.timeout(PATIENCE_SECONDS):
+                while True:  # the old one serves until it is a replica, and then refuses
+                    with contextlib.suppress(StoreUnavailableError):
+                        await store.issue(an_issue())
+        new = group.wait_for_another_primary(old)
+        found = await store.inspect()
+        with new.admin() as admin:
+            assert found.run_id == admin.info("server")["run_id"]
+        await claim(store, version_record("3", State.STABLE))
+        assert isinstance(await store.issue(an_issue()), Issued)
+
+
+async def test_a_primary_that_was_cut_off_and_comes_back_keeps_nobody(group: SentinelGroup) -> None:
+    old = group.primary
+    async with closing(await claimed_store(group.url, new_tenant())) as store:
+        issue = an_issue("4")
+        minted = await store.issue(issue)
+        assert isinstance(minted, Issued)
+        await beat(store)
+        old.freeze()
+        new = group.wait_for_another_primary(old)
+        async with closing(RedisStore(group.url, store._session.keys.control[5:-5].decode())) as elsewhere:
+            await claim(elsewhere, version_record("4", State.ROLLED_BACK, seq=1), seq=1, marks={V4: 1})
+        old.thaw()
+        # it still takes itself for the primary, and this store has its connections to it
+        with pytest.raises((StoreUnavailableError, StoreUnclaimedError)):
+            await beat(store)
+        async with asyncio.timeout(PATIENCE_SECONDS):
+            while True:
+                try:
+                    await store.inquire(an_inquiry(issue, minted))
+                except StoreUnclaimedError:
+                    break
+                except StoreUnavailableError:
+                    pass
+        with new.admin() as admin:
+            found = await store.inspect()
+            assert found.run_id == admin.info("server")["run_id"]
+        await store.adopt(found)
+        assert await store.inquire(an_inquiry(issue, minted)) is Standing.REVOKED
+        assert await store.issue(an_issue("4", seq=1)) is IssueRefused.NOT_MINTABLE
+
+
+async def test_a_rollback_that_was_acknowledged_and_lost_in_a_failover_is_replayed_by_the_broker(
+    group: SentinelGroup, tmp_path: Path
+) -> None:
+    tenant = new_tenant()
+    primary = group.primary
+    with primary.admin() as admin:
+        wait_for(lambda: admin.info("replication")["connected_slaves"], "no replica follows")
+    async with composed(tmp_path, store=group.url, tenant=tenant) as (parts, _):
+        exchange, introspect = parts.use_cases.exchange.exchange, parts.use_cases.introspection.introspect
+        form = exchange_form(
+            authorization_details=detail(TOOL, version=CANARY, task="report", arguments={"query": "select 1"})
+        )
+        tokens: list[str] = []
+        granted_after: list[str] = []
+        rolled_back = asyncio.Event()
+        over = asyncio.Event()
+
+        async def traffic() -> None:
+            while not over.is_set():
+                late = rolled_back.is_set()
+                try:
+                    answer = await exchange(CLIENT, form, request_id=parts.entropy.token())
+                except BrokerError:
+                    await asyncio.sleep(0.01)  # the edge answers 503
+                    continue
+                if isinstance(answer, Granted):
+                    (granted_after if late else tokens).append(answer.access_token)
+
+        callers = [asyncio.create_task(traffic()) for _ in range(8)]
+        async with asyncio.timeout(PATIENCE_SECONDS):
+            while len(tokens) < 100:
+                await asyncio.sleep(0)
+        replicas = group.others(primary)
+        await asyncio.to_thread(cut_off, primary, replicas)
+        moved = await command(parts, Rollback(TOOL, CANARY))
+        rolled_back.set()
+        primary.stop(9)
+        for replica in replicas:
+            replica.thaw()
+            with replica.admin() as admin:  # what was acknowledged is not there
+                assert admin.hget(tenant_keys(tenant).states, f"{TOOL}@{CANARY}") in (b"canary", None)
+        await asyncio.to_thread(group.wait_for_another_primary, primary)
+        async with asyncio.timeout(PATIENCE_SECONDS):
+            while True:
+                try:
+                    answer = await exchange(CLIENT, form, request_id=parts.entropy.token())
+                except BrokerError:
+                    await asyncio.sleep(0.01)
+                else:
+                    break
+        over.set()
+        await asyncio.gather(*callers)
+        assert isinstance(answer, Refusal)
+        assert answer.reason is Reason.VERSION_ROLLED_BACK
+        assert granted_after == []
+        assert parts.cache.view.gen > moved.gen
+        assert parts.cache.view.seq > moved.seq
+        assert (await parts.store.view()).versions[VersionId(f"{TOOL}@{CANARY}")].state is State.ROLLED_BACK
+        assert await parts.store.issue(an_issue("4", seq=parts.cache.view.seq)) is IssueRefused.NOT_MINTABLE
+        active = [token for token in tokens if (await introspect(CLIENT, {"token": token}))["active"]]
+        assert active == []
+        stable = exchange_form(
+            authorization_details=detail(TOOL, version=STABLE, task="report", arguments={"query": "select 1"})
+        )
+        fresh = await exchange(CLIENT, stable, request_id=parts.entropy.token())
+        assert isinstance(fresh, Granted)
+        assert (await introspect(CLIENT, {"token": fresh.access_token}))["active"] is True
