@@ -6,12 +6,19 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import AsyncIterator, Iterator
 
 import pytest
 from broker.adapters.redis.store import RedisStore
 
 from store_parts import StoreProcess, claimed_store, new_tenant, redis_program, valkey_program
+
+
+@pytest.fixture(scope="session", autouse=True)
+def state_home(tmp_path_factory: pytest.TempPathFactory) -> None:
+    """Verifiers keep what they saw revoked below here, and not in the home of whoever runs the tests."""
+    os.environ["XDG_STATE_HOME"] = str(tmp_path_factory.mktemp("state-home"))
 
 
 @pytest.fixture(scope="session")

@@ -81,7 +81,7 @@ class CredentialVerifier:
         tool: str | Collection[str] | None = None,
         version: str | Collection[str] | None = None,
         task: str | Collection[str] | None = None,
-        online: bool = True,
+        online: bool = False,
         state_file: StateSetting = "default",
         timeout_seconds: float = 2.5,
         keys: KeySets | None = None,

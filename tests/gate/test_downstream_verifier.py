@@ -57,7 +57,7 @@ async def test_a_credential_lets_in_and_says_whose_call_it_is(gate_broker: Broke
 
 async def test_a_rolled_back_version_is_refused_at_the_next_request(gate_broker: BrokerProcess, served: str) -> None:
     token = mint(gate_broker, served)
-    async with api(protected(gate_broker)) as database:
+    async with api(protected(gate_broker, online=True)) as database:
         assert (await database.get("/read", headers=bearer(token))).status_code == 200
         gate_broker.wire.command(f"{served}@3", "rollback", force=True)
         answer = await database.get("/read", headers=bearer(token))
@@ -69,7 +69,7 @@ async def test_a_rolled_back_version_is_refused_at_the_next_request(gate_broker:
 async def test_a_credential_that_was_given_back_is_dead(gate_broker: BrokerProcess, served: str) -> None:
     token = mint(gate_broker, served)
     assert gate_broker.wire.revoke(token, client="svc").status_code == 200
-    async with api(protected(gate_broker)) as database:
+    async with api(protected(gate_broker, online=True)) as database:
         assert (await database.get("/read", headers=bearer(token))).status_code == 401
 
 
@@ -149,7 +149,7 @@ async def test_a_broker_that_is_away_is_no_fault_of_the_credential(tmp_path: Pat
     try:
         broker.start().wire.serve("db.query@3")
         token = mint(broker, "db.query")
-        async with api(protected(broker, timeout_seconds=1.0)) as database:
+        async with api(protected(broker, timeout_seconds=1.0, online=True)) as database:
             assert (await database.get("/read", headers=bearer(token))).status_code == 200
             broker.process.send_signal(signal.SIGSTOP)  # type: ignore[union-attr]
             slow = await database.get("/read", headers=bearer(token))
@@ -221,6 +221,7 @@ async def judged(case: dict[str, Any], **options: Any) -> tuple[httpx2.Response,
             client_secret=SECRETS["db-api"][1],
             scope_for=lambda scope: "db:read",
             clock=lambda: NOW,
+            online=True,
             **options,
         )
         transport = httpx2.ASGITransport(app=app)
