@@ -52,7 +52,6 @@ async def test_the_credential_is_dead_once_the_call_has_ended(site: Site) -> Non
     site.database.event_hooks["request"] = [_collect_into(seen)]
     await site.call({"query": "q"}, meta=PINNED)
     assert not site.broker.wire.is_active(seen[0].removeprefix("Bearer "), client="db-api")
-    assert answer.json()["reason"] == "credential_revoked"
 
 
 def _collect_into(seen: list[str]) -> Any:
