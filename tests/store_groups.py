@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import re
+import secrets
 import time
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import redis as redis_py
@@ -14,6 +17,7 @@ from redis.crc import key_slot
 
 from store_parts import PATIENCE_SECONDS, StoreProcess, free_ports, new_tenant, valkey_program
 
+DEPLOY = Path(__file__).parents[1] / "deploy"
 NAME = "brokers"
 NODE = ("--bind", "127.0.0.1", "--repl-diskless-sync-delay", "0", "--repl-timeout", "10")
 
@@ -45,14 +49,23 @@ def _online(admin: Any) -> int:
 
 
 class SentinelGroup:
-    """Three sentinels that watch a primary with two replicas."""
+    """Three sentinels that watch a primary with two replicas, everybody under the users that `deploy/` ships.
+
+    The tests themselves come in as the default user.
+    """
 
     def __init__(self) -> None:
         ports = free_ports(6)
         self.ports = ports[:3]
         self.sentinel_ports = ports[3:]
         program = valkey_program()
-        self.nodes = [StoreProcess(program, *NODE, "--port", str(port)) for port in self.ports]
+        self.secret = secrets.token_urlsafe(16)
+        own = ("--masteruser", "replica", "--masterauth", self.secret)
+        self.nodes = [StoreProcess(program, *NODE, *own, "--port", str(port)) for port in self.ports]
+        for node in self.nodes:
+            users = node.folder / "users.acl"
+            users.write_text("\n".join(self._users("store.acl")) + "\n")
+            node.settings += ("--aclfile", str(users))
         for node in self.nodes[1:]:
             node.settings += ("--replicaof", f"127.0.0.1 {ports[0]}")
         self.sentinels = [StoreProcess(program, sentinel=self._settings(port)) for port in self.sentinel_ports]
@@ -66,7 +79,9 @@ class SentinelGroup:
 
     @property
     def url(self) -> str:
-        return f"sentinel://{','.join(f'127.0.0.1:{port}' for port in self.sentinel_ports)}/{NAME}"
+        hosts = ",".join(f"127.0.0.1:{port}" for port in self.sentinel_ports)
+        own = f"sentinel_username=broker&sentinel_password={self.secret}"
+        return f"sentinel://broker:{self.secret}@{hosts}/{NAME}?{own}"
 
     @property
     def primary(self) -> StoreProcess:
@@ -85,11 +100,22 @@ class SentinelGroup:
         for one in (*self.sentinels, *self.nodes):
             one.remove()
 
+    def _users(self, file: str) -> list[str]:
+        digest = hashlib.sha256(self.secret.encode()).hexdigest()
+        lines = (DEPLOY / file).read_text().replace("#DIGEST", f"#{digest}").splitlines()
+        return ["user default on nopass ~* &* +@all", *(line for line in lines if line != "user default off")]
+
     def _settings(self, port: int) -> str:
+        users = "\n".join(self._users("sentinel.acl"))
         return f"""\
 bind 127.0.0.1
 port {port}
+{users}
+sentinel sentinel-user sentinel
+sentinel sentinel-pass {self.secret}
 sentinel monitor {NAME} 127.0.0.1 {self.ports[0]} 2
+sentinel auth-user {NAME} sentinel
+sentinel auth-pass {NAME} {self.secret}
 sentinel down-after-milliseconds {NAME} 500
 sentinel failover-timeout {NAME} 3000
 sentinel parallel-syncs {NAME} 2

@@ -7,7 +7,7 @@ import time
 from collections.abc import Sequence
 from typing import cast
 
-from redis.exceptions import ResponseError
+from redis.exceptions import NoPermissionError, ResponseError
 
 from broker.adapters.redis import suitability
 from broker.adapters.redis.library import NAME, library_text, text_digest
@@ -25,12 +25,13 @@ class RedisFence:
     required_replicas: how many the broker waits for. can_move: whether the primary is found again when it is another server.
     """
 
-    __slots__ = ("_can_move", "_required_replicas", "_session", "warnings")
+    __slots__ = ("_can_move", "_may_ask_config", "_required_replicas", "_session", "warnings")
 
     def __init__(self, session: Session, *, required_replicas: int, can_move: bool) -> None:
         self._session = session
         self._required_replicas = required_replicas
         self._can_move = can_move
+        self._may_ask_config = True
         self.warnings: tuple[str, ...] = ()
 
     async def inspect(self) -> Incarnation:
@@ -133,7 +134,10 @@ class RedisFence:
         return False
 
     async def _appendfsync(self) -> str | None:
+        if not self._may_ask_config:
+            return None
         reply = await self._session.pipeline.call(b"CONFIG", b"GET", b"appendfsync")
+        self._may_ask_config = not isinstance(reply, NoPermissionError)  # or the server's log fills with refusals
         if isinstance(reply, dict):
             reply = [part for pair in reply.items() for part in pair]
         return reply[1].decode() if isinstance(reply, list) and len(reply) == 2 else None
