@@ -7,6 +7,7 @@
 | NOPERM, ACL failure, NOAUTH, WRONGPASS          | `StoreUnsuitableError`  | an operator must mend the rights      |
 | BADFORMAT FOREIGN WRONGTYPE MOVED CROSSSLOT     | `StoreUnsuitableError`  | it holds, or lacks, what it must not  |
 | what is no reply of such a server               | `StoreUnsuitableError`  | the URL leads elsewhere               |
+| a certificate that is not accepted              | `StoreUnsuitableError`  | another server, or another authority  |
 | all others: READONLY, LOADING, MISCONF, BUSY …  | `StoreUnavailableError` | may pass; whether it acted is unknown |
 
 READONLY, MOVED, ASK, TRYAGAIN, CLUSTERDOWN, MASTERDOWN and a missing function are replies of a server that did not act, since it
@@ -19,6 +20,7 @@ Messages name the kind of reply and never repeat it: an error reply can quote ke
 from __future__ import annotations
 
 import re
+import ssl
 from typing import Final
 
 from redis.exceptions import (
@@ -105,8 +107,21 @@ def failure_of(error: RedisError) -> BrokerError:
     if "cluster support disabled" in text:
         return StoreUnsuitableError("the store is no cluster; name it by redis:// in the store's URL")
     if isinstance(error, BrokenError) and not isinstance(error, BusyLoadingError):
-        return StoreUnavailableError("the store cannot be reached")
+        return _unreachable(error)
     return StoreUnavailableError(f"the store does not act at present ({word or type(error).__name__})")
+
+
+def _unreachable(error: BrokenError) -> BrokerError:
+    """A broken connection; what TLS did not accept does not pass by itself."""
+    cause = error.__cause__ or error.__context__
+    if isinstance(cause, ssl.SSLCertVerificationError):
+        return StoreUnsuitableError(
+            f"the store's certificate is not accepted ({cause.verify_message.rstrip('.')}); mend it, or ssl_ca_certs in the "
+            "store's URL"
+        )
+    if isinstance(cause, ssl.SSLError):
+        return StoreUnavailableError(f"the store refuses the TLS connection ({cause.reason or 'no reason given'})")
+    return StoreUnavailableError("the store cannot be reached")
 
 
 def missing_right(text: str) -> StoreUnsuitableError:
