@@ -153,13 +153,12 @@ async def test_over_tls_a_store_is_used_as_ever_and_who_is_not_expected_is_refus
             assert isinstance(await store.issue(an_issue()), Issued)
         wrong = await failure(f"rediss://127.0.0.1:{port}?{site.options(ssl_ca_certs=site.stranger.file)}")
         assert wrong.startswith("StoreUnsuitableError: the store's certificate is not accepted (")
-        nobody = await failure(f"rediss://127.0.0.1:{port}?{site.options(ssl_certfile=None, ssl_keyfile=None)}")
-        assert (
-            nobody == "StoreUnavailableError: the store refuses the TLS connection (TLSV13_ALERT_CERTIFICATE_REQUIRED)"
-        )
+        # the server's alert may be lost with the connection: then all that is known is that nobody serves us
+        nobody = f"rediss://127.0.0.1:{port}?{site.options(ssl_certfile=None, ssl_keyfile=None)}"
+        assert (await failure(nobody)).startswith("StoreUnavailableError: the store")
         certificate, key = site.stranger.issue("broker")
-        other = await failure(f"rediss://127.0.0.1:{port}?{site.options(ssl_certfile=certificate, ssl_keyfile=key)}")
-        assert other == "StoreUnavailableError: the store refuses the TLS connection (TLSV1_ALERT_UNKNOWN_CA)"
+        other = f"rediss://127.0.0.1:{port}?{site.options(ssl_certfile=certificate, ssl_keyfile=key)}"
+        assert (await failure(other)).startswith("StoreUnavailableError: the store")
         assert "StoreUnavailableError" in await failure(f"redis://127.0.0.1:{port}")
 
 
