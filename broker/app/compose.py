@@ -7,9 +7,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
+from broker.adapters.auditlog.folder import AuditFolder
 from broker.adapters.auditlog.log import SqliteAuditLog
 from broker.adapters.jwks.keysets import HttpKeySets
 from broker.adapters.keystore.store import FileKeyStore
+from broker.adapters.peers.http import HttpPeers
 from broker.adapters.policyfile.folder import PolicyFolder
 from broker.adapters.redis.store import RedisStore
 from broker.adapters.schemas.arithmetic import Arithmetic, open_arithmetic
@@ -31,6 +33,7 @@ from broker.services.following import Following
 from broker.services.incarnation import IncarnationService
 from broker.services.introspection import Introspection
 from broker.services.key_retirement import KeyRetirement
+from broker.services.knowledge import Knowledge
 from broker.services.lifecycle_cache import LifecycleCache
 from broker.services.policies import Policies
 from broker.services.readiness import Readiness
@@ -39,6 +42,7 @@ from broker.services.receipts import Receipts
 from broker.services.recorder import Recorder
 from broker.services.refusals import Refusals
 from broker.services.release import Release
+from broker.services.replicas import Replicas, Statements
 from broker.services.signing_keys import SigningKeys
 from broker.services.store_lease import StoreLease
 from broker.services.subjects import Subjects
@@ -80,14 +84,28 @@ def compose(settings: Settings, store_url: str, trouble: Callable[[BrokerError],
     arguments = CompiledArguments()
     arguments.compile(policy.current())
     keys = FileKeyStore.open(settings.key_folder, algorithm=settings.signing_algorithm)
-    audit = SqliteAuditLog.open(settings.data / "audit" / "log.sqlite")
+    logs = AuditFolder(settings.data / "audit")
+    audit = SqliteAuditLog.open(logs.path(settings.worker))
     store = RedisStore(store_url, policy.current().tenant, required_replicas=settings.required_replicas)
     key_sets, clock, entropy, reader = HttpKeySets(), SystemClock(), SystemEntropy(), JwsReader()
     issuer = settings.public_issuer
     cache = LifecycleCache(store)
     recorder = Recorder(audit, store)
+    knowledge = Knowledge(log=audit, logs=logs, clock=clock, entropy=entropy)
+    statements = Statements(issuer=issuer, signer=keys, reader=reader, clock=clock, entropy=entropy)
+    key_retirement = KeyRetirement(keys)
     incarnation = IncarnationService(
-        fence=store, log=audit, cache=cache, clock=clock, entropy=entropy, force_reason=settings.claim_unknown_store
+        fence=store,
+        feed=store.feed,
+        log=audit,
+        logs=logs,
+        knowledge=knowledge,
+        peers=HttpPeers(settings.peers, statement=statements.make),
+        cache=cache,
+        clock=clock,
+        entropy=entropy,
+        retire=key_retirement.on_event,
+        force_reason=settings.claim_unknown_store,
     )
     lease = StoreLease(store.feed)
     following = Following(
@@ -98,7 +116,7 @@ def compose(settings: Settings, store_url: str, trouble: Callable[[BrokerError],
         clock=clock,
         entropy=entropy,
         trouble=trouble,
-        retire=KeyRetirement(keys).on_event,
+        retire=key_retirement.on_event,
     )
     receipts = Receipts(following=following, leases=store.feed)
     compaction = Compaction(feed=store.feed, recorder=recorder, clock=clock, entropy=entropy)
@@ -157,11 +175,13 @@ def compose(settings: Settings, store_url: str, trouble: Callable[[BrokerError],
         administrators=Administrators(clients=clients, store=store),
         policies=policies,
         keys=signing_keys,
+        replicas=Replicas(statements=statements, knowledge=knowledge),
         readiness=readiness,
         refusals=Refusals(recorder=recorder, clock=clock),
         policy=policy,
         signer=keys,
         audit=audit,
+        logs=logs,
         entropy=entropy,
         trouble=trouble,
         deadline_seconds=settings.deadline_seconds,

@@ -22,7 +22,8 @@ class Settings:
     required_replicas: how many replicas of the store must acknowledge a write before anything is minted; None for 1 with
     sentinels or a cluster, else 0.
     deadline_seconds: after which a request is answered with 503. claim_unknown_store: reason to claim a store that the
-    audit log does not know, see `StoreUnknownError`.
+    audit log does not know, see `StoreUnknownError`. peers: addresses of the other replicas. workers: how many processes serve;
+    worker: which of them this is.
     """
 
     policies: Path
@@ -37,6 +38,9 @@ class Settings:
     deadline_seconds: float = 2.0
     drain_seconds: int = 10
     claim_unknown_store: str | None = None
+    peers: tuple[str, ...] = ()
+    workers: int = 1
+    worker: int = 0
 
     @property
     def key_folder(self) -> Path:

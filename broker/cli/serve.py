@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 from pathlib import Path
 
@@ -64,6 +65,13 @@ from broker.domain.errors import ConfigurationError
     show_default=True,
     envvar="BROKER_SIGNING_ALG",
 )
+@click.option(
+    "--peer",
+    "peers",
+    multiple=True,
+    metavar="URL",
+    help="Address of another replica of this broker; repeat for each. In BROKER_PEERS, separated by commas.",
+)
 @click.option("--claim-unknown-store", metavar="REASON", help="Claim a store that the audit log does not know.")
 def serve(
     policies: Path,
@@ -76,6 +84,7 @@ def serve(
     store_file: Path | None,
     required_replicas: int | None,
     signing_alg: str,
+    peers: tuple[str, ...],
     claim_unknown_store: str | None,
 ) -> None:
     """Run the broker until SIGTERM; SIGHUP loads the policy again."""
@@ -99,9 +108,14 @@ def serve(
             store=store if store_file is None else _store_url(store_file),
             required_replicas=required_replicas,
             signing_algorithm=signing_alg,
+            peers=peers or _split(os.environ.get("BROKER_PEERS", "")),
             claim_unknown_store=claim_unknown_store,
         )
     )
+
+
+def _split(text: str) -> tuple[str, ...]:
+    return tuple(part for part in (one.strip() for one in text.split(",")) if part)
 
 
 def _store_url(file: Path) -> str:

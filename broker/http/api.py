@@ -12,7 +12,7 @@ from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
 
 from broker.domain.errors import BrokerError, Reason, Refusal
-from broker.http import admin, keys, pages, public, receipts
+from broker.http import admin, keys, pages, public, receipts, replicas
 from broker.http.admitted import authenticate
 from broker.http.bounded import read_bounded, replay, send_no
 from broker.http.context import Refused, UseCases, on_bug, on_failure, on_refused
@@ -61,6 +61,7 @@ def make_api(
     app.include_router(pages.router)
     app.include_router(admin.router)
     app.include_router(keys.router)
+    app.include_router(replicas.router)
     app.include_router(receipts.router)
     app.oauth = OAuthEndpoints(
         issuer=use_cases.issuer,

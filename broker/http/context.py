@@ -14,7 +14,7 @@ from broker.domain.ids import parse_tool_name, parse_version
 from broker.domain.lifecycle.states import Command
 from broker.domain.tokens.client_auth import ClientCredentials, parse_header_credentials
 from broker.http.errors import Headers, render_bug, render_failure, render_refusal
-from broker.ports.audit import AuditLog
+from broker.ports.audit import AuditLog, AuditLogs
 from broker.ports.keys import Signer
 from broker.ports.policy import PolicySource
 from broker.ports.system import Entropy
@@ -29,6 +29,7 @@ from broker.services.receipt_statements import ReceiptStatements
 from broker.services.receipts import Receipts
 from broker.services.refusals import Attempt, Refusals
 from broker.services.release import Release
+from broker.services.replicas import Replicas
 from broker.services.signing_keys import SigningKeys
 from broker.services.verifiers import Verifiers
 from broker.services.versions import Versions
@@ -54,12 +55,14 @@ class UseCases:
     administrators: Administrators
     policies: Policies
     keys: SigningKeys
+    replicas: Replicas
     readiness: Readiness
     statements: ReceiptStatements
     refusals: Refusals
     policy: PolicySource
     signer: Signer
     audit: AuditLog
+    logs: AuditLogs
     entropy: Entropy
     trouble: Callable[[BrokerError], None]
     deadline_seconds: float

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from contextlib import AbstractAsyncContextManager
 from typing import Protocol
 
 from broker.domain.audit.records import Record
@@ -36,4 +37,24 @@ class AuditLog(Protocol):
 
     async def close(self) -> None:
         """Write what is queued, then close."""
+        ...
+
+
+class AuditLogs(Protocol):
+    """All logs of this broker: of this process, and of its other workers, present and former. Reads block as long as they take."""
+
+    def logs(self) -> Sequence[int]:
+        """The numbers of the workers that have a log, in order. Raises `AuditUnavailableError`, as reading does."""
+        ...
+
+    def records(self, log: int, *, start: int = 0) -> Iterator[tuple[int, JsonObject]]:
+        """Index and record of one log from `start`, in order."""
+        ...
+
+    def histories(self) -> Iterator[Iterator[JsonObject]]:
+        """Of each log the records whose type is in `records.CONTROL`, in order."""
+        ...
+
+    def claiming(self) -> AbstractAsyncContextManager[None]:
+        """Held by one worker of the broker at a time; given back when its process ends, whatever way."""
         ...

@@ -1,28 +1,39 @@
-"""Claiming the store: before anything is minted, the store holds what the audit log says.
+"""Claiming the store: before anything is minted, the store holds what is known of it.
 
-1. Look at the store. Steps in its outbox whose record is missing are written as `recover` records first.
-2. Claimed, by a gen that the log knows, and not behind the log: adopt it.
-3. A gen that the log does not know: another broker's log knows more. Refuse, unless the operator states a reason.
-   A stated reason counts for the first time that the store is opened, so that two brokers do not claim it in turns.
-4. Otherwise (another process, restarted, flushed, restored, or a stated reason): write a `gen.claim` record, then claim
-   with a greater gen, a greater seq, and exactly the versions and marks of the log. A newer gen kills every outstanding
-   credential.
-5. The claim compares what it found; if the store moved meanwhile, begin again.
+1. Look at the store. Of several workers of one broker, one does so at a time.
+2. Claimed now (nothing of it was lost since a broker claimed it): it is adopted as it is, whoever claimed it. But where it lacks
+   what this broker knows (a rollback that an earlier incarnation lost), or goes back in gen or seq, it is claimed anew.
+   What it holds and this broker's logs do not say goes into the log as `heard` first.
+3. Not claimed now: steps in its outbox whose record is missing are written as `recover` records.
+4. Then, where replicas are named, what a majority of them knows is put together with what this broker knows; with fewer nothing
+   is claimed. Last claimed by a gen that nobody of these knows: somebody else knows more. Refused.
+5. Both refusals of 4 give way to a stated reason, which counts for the first time that the store is opened, so that two brokers
+   do not claim it in turns.
+6. Claiming: what is put together and the log does not say goes into the log as `heard`, then a `gen.claim` record; then the
+   store gets a greater gen, a greater seq, and exactly those versions and marks. A newer gen kills every outstanding credential.
+7. The claim compares what it found; if the store moved meanwhile, begin again.
+8. Signing keys that are revoked are given up before anything is signed.
 """
 
 from __future__ import annotations
 
 import asyncio
 import json
+from collections.abc import Awaitable, Callable
 from typing import Final
 
 from broker.domain.audit.records import CONTROL, Claimed, Recovered
-from broker.domain.audit.replay import Replayed, replay
+from broker.domain.audit.replay import Merged, Replayed, lacking, merge, settled
 from broker.domain.canonical import JsonError, JsonObject, parse_json_object
 from broker.domain.errors import BrokerError, StoreUnclaimedError, StoreUnknownError, StoreUnsuitableError
-from broker.ports.audit import AuditLog
+from broker.domain.revocation.feed import Snapshot
+from broker.domain.revocation.scopes import RevocationScope
+from broker.ports.audit import AuditLog, AuditLogs
+from broker.ports.feed import StoreFeed
+from broker.ports.peers import Peers
 from broker.ports.store import Incarnation, StoreFence
 from broker.ports.system import Clock, Entropy
+from broker.services.knowledge import Knowledge, state_of
 from broker.services.lifecycle_cache import LifecycleCache
 
 _encode: Final = json.JSONEncoder(separators=(",", ":")).encode
@@ -32,23 +43,33 @@ ABANDONED_SECONDS: Final = 10.0
 
 
 class IncarnationService:
-    """One for a process. `force_reason` lets it claim a store that its log knows nothing of (rule 3)."""
+    """One for a process. retire: gives up revoked signing keys. `force_reason` overrides the refusals of rule 4."""
 
     def __init__(
         self,
         *,
         fence: StoreFence,
+        feed: StoreFeed,
         log: AuditLog,
+        logs: AuditLogs,
+        knowledge: Knowledge,
+        peers: Peers,
         cache: LifecycleCache,
         clock: Clock,
         entropy: Entropy,
+        retire: Callable[[Snapshot], Awaitable[None]],
         force_reason: str | None = None,
     ) -> None:
         self._fence = fence
+        self._feed = feed
         self._log = log
+        self._logs = logs
+        self._knowledge = knowledge
+        self._peers = peers
         self._cache = cache
         self._clock = clock
         self._entropy = entropy
+        self._retire = retire
         self._force_reason = force_reason
         self._lock = asyncio.Lock()
         self.is_open = False
@@ -61,11 +82,12 @@ class IncarnationService:
             if self.is_open:
                 return
             try:
-                for _ in range(ATTEMPTS):
-                    if await self._try_open():
-                        break
-                else:
-                    raise StoreUnclaimedError("the store kept changing while it was being claimed")
+                async with self._logs.claiming():
+                    for _ in range(ATTEMPTS):
+                        if await self._try_open():
+                            break
+                    else:
+                        raise StoreUnclaimedError("the store kept changing while it was being claimed")
                 await self._cache.refresh()
             except BrokerError as error:
                 self.failure = error
@@ -103,40 +125,79 @@ class IncarnationService:
         self._cache.forget(why)
 
     async def _try_open(self) -> bool:
+        own = await self._knowledge.own()  # before the store is looked at, which others may be moving on
         found = await self._fence.inspect()
-        await self._recover(found, abandoned_for=0.0)
-        known = await asyncio.to_thread(lambda: replay(self._log.control_records()))
-        if found.gen > known.gen and self._force_reason is None:
+        if found.is_claimed:
+            return await self._adopt(found, own)
+        if await self._recover(found, abandoned_for=0.0):
+            own = await self._knowledge.own()
+        known = await self._majority(own)
+        if found.gen > known.state.gen and self._force_reason is None:
             raise StoreUnknownError(
-                f"the store was last claimed as gen {found.gen}; the audit log of this broker knows of gen {known.gen} at "
-                "most, so it cannot tell whether it knows every revocation. Start with the audit log that belongs to "
-                "this store, or with --claim-unknown-store REASON"
+                f"the store was last claimed as gen {found.gen}; the audit log of this broker knows of gen "
+                f"{known.state.gen} at most, so it cannot tell whether it knows every revocation. Start with the audit log "
+                "that belongs to this store, name the replicas that know it with --peer, or start with "
+                "--claim-unknown-store REASON"
             )
-        if found.is_claimed and found.gen == known.gen and found.seq >= known.seq:
-            await self._fence.adopt(found)
-            return True
-        return await self._claim(found, known)
+        return await self._claim(found, own.state, known, why=_why(found, known.state.gen))
 
-    async def _claim(self, found: Incarnation, known: Replayed) -> bool:
-        known_gen = known.gen
-        known.gen = max(self._clock.now_ms(), found.gen + 1, known.gen + 1)
-        known.seq = max(found.seq, known.seq) + SEQ_MARGIN
+    async def _adopt(self, found: Incarnation, own: Merged) -> bool:
+        """Rule 2."""
+        await self._fence.adopt(found)
+        content = state_of(await self._feed.content())
+        both = merge([own.state, content])
+        goes_back = content.gen < own.state.gen or content.seq < own.state.seq
+        if goes_back or both.contested or any(map(len, lacking(content, both.state))):
+            why = "it goes back behind" if goes_back else "it lacks what is in"
+            return await self._claim(
+                found, own.state, both, why=f"the store was claimed, but {why} this broker's audit log"
+            )
+        await self._knowledge.take_in(own.state, content)
+        await self._give_up_keys(content)
+        return True
+
+    async def _majority(self, own: Merged) -> Merged:
+        """Rule 4. Raises `StoreUnclaimedError`, which names who is missing."""
+        answers = await self._peers.knowledge()
+        missing = {peer: answer for peer, answer in answers.items() if isinstance(answer, str)}
+        if 2 * (len(answers) - len(missing) + 1) <= len(answers) + 1 and self._force_reason is None:
+            raise StoreUnclaimedError(
+                "the store must be claimed anew, and what a majority of the replicas knows is needed for that. Missing: "
+                + "; ".join(f"{peer} ({why})" for peer, why in missing.items())
+                + ". Start them, take one that is gone for good out of --peer, or start with --claim-unknown-store REASON"
+            )
+        told = merge([own.state, *(answer for answer in answers.values() if isinstance(answer, Replayed))])
+        return Merged(told.state, told.contested | own.contested)
+
+    async def _claim(self, found: Incarnation, own: Replayed, known: Merged, *, why: str) -> bool:
+        content = settled(
+            known,
+            gen=max(self._clock.now_ms(), found.gen + 1, known.state.gen + 1),
+            seq=max(found.seq, known.state.seq) + SEQ_MARGIN,
+        )
+        await self._give_up_keys(content)
+        await self._knowledge.take_in(own, content)
         claimed = Claimed(
             id=self._entropy.token(),
             ts=self._clock.timestamp(),
-            gen=known.gen,
-            seq=known.seq,
+            gen=content.gen,
+            seq=content.seq,
             previous_gen=found.gen,
             run_id=found.run_id,
-            reason=self._force_reason or _why(found, known_gen),
+            reason=self._force_reason or why,
         )
         await self._log.append(claimed)
         try:
-            await self._fence.claim(found, known)
+            await self._fence.claim(found, content)
         except StoreUnclaimedError:
             return False
         self.claims += (claimed,)
         return True
+
+    async def _give_up_keys(self, content: Replayed) -> None:
+        """Rule 8."""
+        marks = {RevocationScope(scope): seq for scope, seq in content.marks.items()}
+        await self._retire(Snapshot(content.gen, content.seq, marks))
 
     async def recover_changes(self) -> int:
         """Write `recover` records for changes and revocations of which nobody knows whether they were made; how many."""

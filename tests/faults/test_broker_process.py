@@ -8,7 +8,7 @@
 | SIGKILL                                 | every credential handed out has its record; the data directory works           |
 | audit file away                         | 503; a rollback acts all the same, nothing is minted until it is recorded      |
 | two brokers on one directory            | the second says who holds it                                                    |
-| a store that the log does not know      | the broker does not start, and says how to                                      |
+| a restarted store that no log knows     | the broker does not start, and says how to                                      |
 """
 
 from __future__ import annotations
@@ -348,11 +348,13 @@ def test_a_port_in_use_is_said_before_anything_is_started(broker: BrokerProcess,
         second.remove()
 
 
-def test_a_store_that_the_log_does_not_know_is_claimed_only_with_a_stated_reason(
+def test_a_lost_store_that_the_log_does_not_know_is_claimed_only_with_a_stated_reason(
     outside: BrokerProcess, store: StoreProcess, tmp_path: Path
 ) -> None:
     old = outside.wire.mint()["access_token"]
     assert outside.stop() == 0
+    store.stop()
+    store.start()
     stranger = BrokerProcess(tmp_path / "stranger", "--store", store.url, policies=outside.policies)
     try:
         assert stranger.launch().wait(20) == 4

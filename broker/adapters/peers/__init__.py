@@ -1,0 +1,1 @@
+"""Other replicas of this broker, over HTTP."""

@@ -1,0 +1,81 @@
+"""Asking the other replicas over HTTP, all at once.
+
+1. A replica is asked with a short statement signed by the shared signing key: who can sign it holds the broker's keys already.
+2. What answers is believed over TLS, or on loopback; redirects are not followed, a body is read up to `MAX_BYTES`.
+3. A replica that does not answer in time, or whose answer is not understood, is away. There is no half of an answer.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping, Sequence
+from typing import Final
+
+import httpx2
+
+from broker.domain.addresses import base_url_problem, is_loopback
+from broker.domain.audit.knowledge import read_knowledge
+from broker.domain.audit.replay import Replayed
+from broker.domain.canonical import JsonObject, parse_json_object
+from broker.domain.errors import BrokerError, ConfigurationError
+
+ANSWER_SECONDS: Final = 5.0
+MAX_BYTES: Final = 64 * 1024 * 1024
+
+
+class HttpPeers:
+    """`ports.peers.Peers`. urls: the replicas' addresses. statement: makes what a request is authenticated with.
+
+    Raises `ConfigurationError` for an address that cannot be one.
+    """
+
+    def __init__(
+        self, urls: Sequence[str], *, statement: Callable[[], str], answer_seconds: float = ANSWER_SECONDS
+    ) -> None:
+        for url in urls:
+            problem = base_url_problem(url)
+            if problem is not None:
+                raise ConfigurationError(f"--peer {url!r}: {problem}")
+        self._urls = tuple(dict.fromkeys(urls))
+        self._statement = statement
+        self._answer_seconds = answer_seconds
+
+    async def knowledge(self) -> Mapping[str, Replayed | str]:
+        answers = await asyncio.gather(*(self._ask(url, "/replicas/knowledge") for url in self._urls))
+        return {
+            url: answer if isinstance(answer, str) else _understood(answer)
+            for url, answer in zip(self._urls, answers, strict=True)
+        }
+
+    async def _ask(self, url: str, path: str) -> JsonObject | str:
+        """The answer's JSON, or why there is none."""
+        try:
+            headers = {"authorization": f"Bearer {self._statement()}"}
+            async with (
+                asyncio.timeout(self._answer_seconds),
+                httpx2.AsyncClient(trust_env=not is_loopback(url), timeout=self._answer_seconds) as http,
+                http.stream("GET", f"{url}{path}", headers=headers) as response,
+            ):
+                if response.status_code != 200:
+                    return f"it answered HTTP {response.status_code}"
+                body = bytearray()
+                async for part in response.aiter_bytes():
+                    body += part
+                    if len(body) > MAX_BYTES:
+                        return "its answer is too large"
+            return parse_json_object(bytes(body))
+        except TimeoutError:
+            return f"it did not answer within {self._answer_seconds:g} s"
+        except httpx2.HTTPError as error:
+            return f"it cannot be reached, {type(error).__name__}"
+        except BrokerError as error:
+            return str(error)
+        except ValueError:
+            return "its answer is not understood"
+
+
+def _understood(answer: JsonObject) -> Replayed | str:
+    try:
+        return read_knowledge(answer)
+    except ValueError as error:
+        return f"its answer is not understood: {error}"
