@@ -189,7 +189,10 @@ class VersionStore(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Incarnation:
-    """The store as found. run_id: of the server process. claimed_run_id, gen, seq, gseq: as stored; 0 or empty if unclaimed."""
+    """The store as found. claimed_run_id, gen, seq, gseq: as stored; 0 or empty if unclaimed.
+
+    run_id: of the server process and of its copy of the data; another once it has copied another server whole.
+    """
 
     run_id: str
     claimed_run_id: str

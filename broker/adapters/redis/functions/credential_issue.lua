@@ -1,5 +1,5 @@
--- credential_issue: remember a credential, unless the lifecycle moved, its version is not mintable, or a credential that it
--- comes from is dead (expires_at in Unix seconds).
+-- credential_issue: remember a credential (expires_at in Unix seconds), unless the lifecycle moved, its version is not mintable,
+-- or a credential that it comes from is dead.
 -- KEYS  1 control  2 states  3 outbox  4 credential  [5 assertion]  in a delegation also: marks, then each ancestor's credential
 -- ARGV  1 want_gen  2 min_seq  3 seq of the caller's view  4 tool@version  5 jti (16 bytes)  6 uses  7 expires_at  8 intent
 --       9 expires_at of the assertion, 0: there is none

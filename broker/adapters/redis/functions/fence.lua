@@ -1,11 +1,14 @@
 -- fence: which incarnation of the store this is (no function of its own; gen in milliseconds since 1970).
--- run_id of a server process never changes, and this chunk lives and dies with the process: so it is asked for once.
+-- An incarnation is a server process and one history of its data: its run_id, and when this chunk was first used. The chunk lives
+-- and dies with the process, and a replica that copies its primary whole gets a new one with the copy. So a primary that was
+-- replaced, copied its successor and is made the primary again is not what was claimed, though its run_id is: it may lack steps.
 local FORMAT = '1'
 local own_run_id
 
 local function run_id()
   if not own_run_id then
-    own_run_id = string.match(redis.call('INFO', 'server'), 'run_id:(%x+)')
+    local time = redis.call('TIME')
+    own_run_id = string.match(redis.call('INFO', 'server'), 'run_id:(%x+)') .. '-' .. time[1] .. '.' .. time[2]
   end
   return own_run_id
 end

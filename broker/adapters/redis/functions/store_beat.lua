@@ -1,4 +1,4 @@
--- store_beat: a write that says nothing, so that a broker sees whether this store still takes and replicates writes.
+-- store_beat: a write that says nothing but seq (a plain counter): does this store still take and replicate writes?
 -- KEYS  1 control     ARGV  1 want_gen  2 min_seq
 -- Returns {'beating', seq (a plain counter)}
 local function store_beat(keys, args)
