@@ -48,8 +48,7 @@ class Leases:
         """The answer to a request that was sent at `sent_at`."""
         lease = Lease(point, sent_at + lease_seconds)
         if _may_be_used(lease, view):
-            if self._current is None or lease.until >= self._current.until or self._current.point.gen != point.gen:
-                self._current = lease
+            self._use(lease)
         elif self._coming is None or lease.until >= self._coming.until:
             self._coming = lease
 
@@ -57,9 +56,16 @@ class Leases:
         """Whether something may be accepted now."""
         coming = self._coming
         if coming is not None and _may_be_used(coming, view):
-            self._current, self._coming = coming, None
+            self._coming = None
+            self._use(coming)
         current = self._current
         return current is not None and now < current.until and _may_be_used(current, view)
+
+    def _use(self, lease: Lease) -> None:
+        """The later one of a gen stays; one that had to wait may have been overtaken."""
+        current = self._current
+        if current is None or lease.until >= current.until or current.point.gen != lease.point.gen:
+            self._current = lease
 
     def drop(self) -> None:
         """Give up what is held; what is granted from now on counts."""

@@ -59,6 +59,15 @@ def test_an_answer_that_was_overtaken_does_not_shorten_a_lease() -> None:
     assert leases.is_fresh(view, now=102.9)
 
 
+def test_a_lease_that_had_to_wait_does_not_take_the_place_of_a_later_one() -> None:
+    view = RevocationView()
+    leases = granted(view, sent_at=100.0)  # before anything was known
+    view.take(Snapshot(5, 10))
+    leases.grant(HERE, sent_at=110.0, lease_seconds=2.0, view=view)
+    assert leases.is_fresh(view, now=110.1)
+    assert leases.is_fresh(view, now=111.9)
+
+
 def test_a_lease_of_another_gen_is_none() -> None:
     view = known(gen=6, seq=0)
     leases = granted(view, Point(5, 10))
