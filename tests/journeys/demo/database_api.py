@@ -19,7 +19,8 @@ from pathlib import Path
 from typing import Any, Final
 
 import uvicorn
-from broker.gate.downstream import App, CredentialVerifier
+from broker.gate.bearer import App
+from broker.gate.downstream import CredentialVerifier
 from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import JSONResponse

@@ -5,7 +5,8 @@ from __future__ import annotations
 import sys
 
 import uvicorn
-from broker.gate.downstream import App, CredentialVerifier
+from broker.gate.bearer import App
+from broker.gate.downstream import CredentialVerifier
 from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import JSONResponse, PlainTextResponse, Response

@@ -12,7 +12,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from broker.gate.downstream import App, Message, Receive, Scope, Send
+from broker.gate.bearer import App, Message, Receive, Scope, Send
 
 
 @dataclass(frozen=True, slots=True)
