@@ -140,12 +140,8 @@ class Cluster:
     def __init__(self) -> None:
         self.ports = free_ports(6)
         settings = (
-            "--cluster-enabled",
-            "yes",
-            "--cluster-node-timeout",
-            "1000",
-            "--cluster-replica-validity-factor",
-            "0",
+            *("--cluster-enabled", "yes", "--cluster-node-timeout", "1000", "--cluster-replica-validity-factor", "0"),
+            *("--cluster-require-full-coverage", "no"),  # or all tenants wait while one of them has no primary
         )
         program = valkey_program()
         self.nodes = [StoreProcess(program, *NODE, *settings, "--port", str(port)) for port in self.ports]
