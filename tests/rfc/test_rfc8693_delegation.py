@@ -114,7 +114,7 @@ class Story:
             self.held[step["as"]] = answer.json()["access_token"]
 
     def mint(self, step: dict[str, Any]) -> None:
-        claims = {name: step[name] for name in ("groups", "may_act") if name in step}
+        claims: dict[str, Any] = {name: step[name] for name in ("groups", "may_act") if name in step}
         if "exp" in step:
             claims["exp"] = int(time.time()) + step["exp"]
         token = subject_token(**claims)
@@ -221,6 +221,12 @@ def test_what_is_left_of_the_parent_is_all_there_is(wire: Wire) -> None:
     assert unverified_claims(first)["exp"] == end
     wait_until(lambda: time.time() >= end, what="the parent has ended")
     assert refused(delegate(wire, first)) == (400, "invalid_request", "lifetime_exhausted", "subject_token")
+
+
+def test_actors_and_ancestors_have_eight_kibibytes_together(wire: Wire) -> None:
+    earlier = {"iss": "https://elsewhere.example/" + "x" * 7_900, "sub": "older"}
+    first = wire.mint(subject_token=subject_token(act={"sub": "agent-7", "act": earlier}))["access_token"]
+    assert refused(delegate(wire, first)) == (400, "invalid_request", "token_claim_invalid", "subject_token/act")
 
 
 def test_a_chain_that_is_kept_alive_ends_with_its_first(wire: Wire) -> None:
