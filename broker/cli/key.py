@@ -6,8 +6,9 @@ import json
 
 import click
 
-from broker.cli.admin_client import AdminClient
-from broker.cli.version import admin_options
+from broker.cli.admin_client import AdminClient, Answer
+from broker.cli.version import admin_options, wait_option
+from broker.cli.waiting import run_waiting
 
 
 @click.group("key")
@@ -38,15 +39,25 @@ def rotate(client: AdminClient, *, as_json: bool) -> None:
 @key_group.command("revoke")
 @click.argument("kid")
 @click.option("--reason", required=True, help="Why; it stands in the audit log.")
+@wait_option
 @admin_options
-def revoke(client: AdminClient, kid: str, reason: str, *, as_json: bool) -> None:
+def revoke(client: AdminClient, kid: str, reason: str, *, wait: bool, as_json: bool) -> None:
     """Void everything that was signed with the key KID, whenever; the broker signs with another from then on."""
     known = {key["kid"]: key["state"] for key in client.call("GET", "/admin/keys")["keys"]}
     if kid not in known:
         raise click.UsageError(f"the broker has no key {kid}; `broker key list` shows them")
     body = {"kind": "key", "names": {"kid": kid}, "reason": reason}
+    if wait:
+        what = f"the revocation of {kid}"
+        run_waiting(client, "POST", "/admin/revocations", what=what, show=_show_revoked, as_json=as_json, body=body)
+        return
     answer = client.call("POST", "/admin/revocations", body=body)
     if as_json:
         click.echo(json.dumps(answer, indent=2))
         return
-    click.echo(f"{kid} is revoked, at gen {answer['gen']} seq {answer['seq']}")
+    _show_revoked(answer)
+
+
+def _show_revoked(answer: Answer) -> None:
+    for scope in answer["revoked"]:
+        click.echo(f"{scope.removeprefix('key:')} is revoked, at gen {answer['gen']} seq {answer['seq']}")

@@ -96,7 +96,8 @@ def show_answer(answer: dict[str, Any], *, as_json: bool = False) -> None:
     for record in answer["versions"]:
         click.echo(describe_version(record))
     for scope in answer["revoked"]:
-        click.echo(f"revoked {scope}: every credential with rseq below {answer['seq']} is dead")
+        which = "signed with it" if scope.startswith("key:") else f"with rseq below {answer['seq']}"
+        click.echo(f"revoked {scope}: every credential {which} is dead")
 
 
 def describe_version(record: dict[str, Any]) -> str:

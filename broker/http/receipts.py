@@ -133,6 +133,7 @@ class _Waiting:
                 async for step in following:
                     yield step if isinstance(step, Receipt) else {**self.answer, "receipt": _receipt_json(step)}
         except BrokerError as error:
+            log.warning("request %s: no receipt: %s: %s", self._request_id, type(error).__name__, error)
             self._use_cases.trouble(error)
             raise self._failed(error) from error
 

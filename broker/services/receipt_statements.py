@@ -14,15 +14,16 @@ from collections import OrderedDict
 from collections.abc import AsyncGenerator
 from dataclasses import dataclass
 from typing import Final
+from urllib.parse import unquote
 
 from broker.domain.audit.records import ReceiptGiven
-from broker.domain.canonical import JsonObject
+from broker.domain.canonical import JsonObject, JsonValue
 from broker.domain.errors import Reason, ReceiptUnavailableError, Refusal
 from broker.domain.revocation.feed import Point
 from broker.domain.revocation.lease import LEASE_SECONDS, Receipt, receipt_seconds
-from broker.domain.revocation.scopes import RevocationScope, key_scope
+from broker.domain.revocation.scopes import RevocationScope, is_key_scope, key_scope
 from broker.domain.revocation.statement import TYPE, Revocation, Statement, state, statement_claims
-from broker.ports.audit import AuditLog
+from broker.ports.audit import AuditLogs
 from broker.ports.keys import Signer
 from broker.ports.system import Clock, Entropy
 from broker.services.receipts import Receipts
@@ -51,7 +52,7 @@ class ReceiptStatements:
         receipts: Receipts,
         signer: Signer,
         recorder: Recorder,
-        log: AuditLog,
+        logs: AuditLogs,
         clock: Clock,
         entropy: Entropy,
     ) -> None:
@@ -59,7 +60,7 @@ class ReceiptStatements:
         self._receipts = receipts
         self._signer = signer
         self._recorder = recorder
-        self._log = log
+        self._logs = logs
         self._clock = clock
         self._entropy = entropy
         self._given: OrderedDict[Point, Given] = OrderedDict()
@@ -69,7 +70,7 @@ class ReceiptStatements:
         return Revocation(point, revoked, change=change, at=self._clock.timestamp(), by=by)
 
     async def find(self, point: Point) -> Revocation | Refusal:
-        """What was revoked at a point of the clock, as the log has it."""
+        """What was revoked at a point of the clock, as the logs of this broker have it."""
         found = await asyncio.to_thread(self._search, point)
         return found or Refusal(
             Reason.RECEIPT_UNKNOWN,
@@ -78,11 +79,15 @@ class ReceiptStatements:
         )
 
     def _search(self, point: Point) -> Revocation | None:
-        for record in self._log.control_records():
-            found = _revocation_in(record)
-            if found is not None and found.point == point:
-                return found
-        return None
+        """The record of the command itself, before what other processes heard of it."""
+        heard = None
+        for history in self._logs.histories():
+            for record in history:
+                found = _revocation_in(record, point)
+                if found is not None and found.change is not None:
+                    return found
+                heard = found or heard
+        return heard
 
     async def follow(self, revocation: Revocation, *, by: str) -> AsyncGenerator[Receipt | Given]:
         """How the revocation stands while it waits, whenever that changes, and then the receipt. by: who asks.
@@ -103,8 +108,10 @@ class ReceiptStatements:
                 yield standing
 
     async def _give(self, receipt: Receipt, revocation: Revocation, *, by: str) -> Given:
+        for scope in filter(is_key_scope, revocation.revoked):  # it is being given up already; this waits for its successor
+            await asyncio.to_thread(self._signer.retire, unquote(scope.partition(":")[2]))
         if key_scope(self._signer.kid) in revocation.revoked:
-            raise ReceiptUnavailableError("the only signing key is the one that was revoked")
+            raise ReceiptUnavailableError("the signing key is the one that was revoked")
         statement = state(
             receipt,
             revocation,
@@ -151,35 +158,29 @@ def _counts(receipt: Receipt) -> tuple[int, int, int]:
     return len(receipt.acknowledged), len(receipt.expired), len(receipt.waiting)
 
 
-def _revocation_in(record: JsonObject) -> Revocation | None:
-    """The revocation that a control record tells of, if it does."""
+def _revocation_in(record: JsonObject, point: Point) -> Revocation | None:
+    """What a control record tells of the revocation at this point, if it does."""
     told = record
     if record.get("type") == "recover":
         intent = record.get("intent")
         if not isinstance(intent, dict):
             return None
-        told = {**intent, **{name: record.get(name) for name in ("gen", "seq")}}
-    gen, seq = told.get("gen"), told.get("seq")
-    if not isinstance(gen, int) or not isinstance(seq, int):
+        told = {**intent, "gen": record.get("gen"), "seq": record.get("seq")}
+    if told.get("gen") != point.gen:
         return None
-    revoked = _scopes(told, seq)
-    if not revoked:
-        return None
-    change, at, by = told.get("id"), told.get("ts"), told.get("by")
-    own = told.get("type") != "heard"
-    return Revocation(
-        Point(gen, seq),
-        revoked,
-        change=change if own and isinstance(change, str) else None,
-        at=at if own and isinstance(at, str) else None,
-        by=by if isinstance(by, str) else None,
-    )
-
-
-def _scopes(told: JsonObject, seq: int) -> tuple[RevocationScope, ...]:
     revoked, marks = told.get("revoked"), told.get("marks")
-    if isinstance(revoked, list):
-        return tuple(RevocationScope(scope) for scope in revoked if isinstance(scope, str))
-    if isinstance(marks, dict):  # another broker's step: the marks that it put at this very sequence
-        return tuple(RevocationScope(scope) for scope, mark in marks.items() if mark == seq)
-    return ()
+    if isinstance(revoked, list) and revoked and told.get("seq") == point.seq:
+        change, at, by = told.get("id"), told.get("ts"), told.get("by")
+        return Revocation(point, tuple(map(_scope, revoked)), change=str(change), at=_text(at), by=_text(by))
+    if isinstance(marks, dict):  # heard of, each mark at its own sequence
+        here = tuple(_scope(scope) for scope, seq in marks.items() if seq == point.seq)
+        return Revocation(point, here) if here else None
+    return None
+
+
+def _scope(value: JsonValue) -> RevocationScope:
+    return RevocationScope(str(value))
+
+
+def _text(value: JsonValue) -> str | None:
+    return value if isinstance(value, str) else None

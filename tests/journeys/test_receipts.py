@@ -297,8 +297,8 @@ def test_progress_comes_line_by_line_and_the_receipt_as_soon_as_the_last_has_app
     broker: BrokerProcess, wire: Wire
 ) -> None:
     one, two = (Hand(wire, name).renew().renew() for name in ("one", "two"))
-    later(lambda: one.renew().renew(), seconds=0.3)
-    later(lambda: two.renew().renew(), seconds=0.8)
+    later(lambda: one.renew().renew(), seconds=0.2)
+    later(lambda: two.renew().renew(), seconds=0.6)
     headers = {"authorization": f"Bearer {assertion('operator', broker.url)}", "accept": "application/x-ndjson"}
     body = {"kind": "credential", "names": {"jti": "j"}, "reason": "a test"}
     heard: list[tuple[float, dict[str, Any]]] = []
@@ -309,7 +309,7 @@ def test_progress_comes_line_by_line_and_the_receipt_as_soon_as_the_last_has_app
     events = [told["event"] for _, told in heard]
     assert (events[0], events[-1]) == ("acted", "answer")
     assert set(events[1:-1]) == {"progress"}
-    assert heard[0][0] < 0.3, "what has acted is said at once"
+    assert heard[0][0] < heard[-1][0] - 0.3, "what has acted is said at once"
     assert heard[0][1]["receipt_at"] == f"/admin/receipts/{heard[0][1]['gen']}/{heard[0][1]['seq']}"
     steps = [told for _, told in heard if told["event"] == "progress"]
     assert (steps[0]["acknowledged"], steps[-1]["acknowledged"]) == (0, 1)
@@ -317,7 +317,7 @@ def test_progress_comes_line_by_line_and_the_receipt_as_soon_as_the_last_has_app
     assert [each["verifier"] for each in steps[-1]["waiting"]] == [two.name]
     left = [told["seconds_left"] for told in steps]
     assert left == sorted(left, reverse=True)
-    assert 0.8 <= heard[-1][0] < LONGEST_SECONDS
+    assert 0.6 <= heard[-1][0] < LONGEST_SECONDS
     acknowledged = heard[-1][1]["receipt"]["acknowledged"]
     assert mine(acknowledged, "one", "two") == [("one", "tools-api"), ("two", "tools-api")]
 
@@ -413,6 +413,20 @@ def test_everything_of_an_account_is_revoked_by_name_and_the_receipt_names_it(wi
     operator.type("revoke", "account", "account=alice", "--reason", "x", expect=2)
     operator.type("revoke", "nobody", "--reason", "x", expect=2)
     operator.type("revoke", "everything", expect=2)
+
+
+def test_the_signing_key_is_revoked_and_the_receipt_is_signed_with_its_successor(
+    wire: Wire, operator: Operator
+) -> None:
+    token = a_token(wire, "life.t5")
+    old = jwt.get_unverified_header(token)["kid"]
+    said, _ = operator.type("key", "revoke", old, "--reason", "leaked", "--wait")
+    assert said.startswith(f"{old} is revoked, at gen ")
+    assert said.splitlines()[-1] == f"No verifier can accept a credential signed with the key {old} any more."
+    answer = revoke(wire, wait=True)
+    new = jwt.get_unverified_header(answer["receipt"]["statement"])["kid"]
+    assert new != old
+    assert [key["kid"] for key in wire.http.get("/jwks.json").json()["keys"] if key["kid"] in (old, new)] == [new]
 
 
 def test_a_receipt_that_cannot_be_recorded_is_not_handed_out_and_the_rollback_has_acted(
