@@ -28,7 +28,7 @@ def receipt_lines(statement: Statement) -> Iterator[str]:
     elif not rows and statement.elapsed_ms >= statement.lease_ms:
         yield "no verifier held a lease, and one that is not known of would have run out by now"
     elif not rows:
-        yield "no verifier held a lease"
+        yield "no verifier held a lease; there was nobody to wait for"
     if not statement.recorded:
         yield "effective, not recorded: the audit log did not have this revocation yet when the receipt was given"
 
