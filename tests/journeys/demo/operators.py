@@ -22,7 +22,7 @@ Then: TypeAlias = Callable[[], Awaitable[None]]
 
 @dataclass(frozen=True, slots=True)
 class Ran:
-    """One command. started and acknowledged (its first line out): Unix seconds."""
+    """One command. started and acknowledged (its first line out, or the one that was waited for): Unix seconds."""
 
     code: int
     output: str
@@ -37,9 +37,9 @@ class Operators:
         self._stage = stage
         self._teller = teller
 
-    async def run(self, *words: str, admin: str = "operator", then: Then | None = None) -> Ran:
-        """One command, told, and expected to succeed. then: run as soon as it says that it is done."""
-        return self._tell(words, admin, await self._run(words, admin, then))
+    async def run(self, *words: str, admin: str = "operator", says: str = "", then: Then | None = None) -> Ran:
+        """One command, told, and expected to succeed. then: run as soon as a line of its output begins with `says`."""
+        return self._tell(words, admin, await self._run(words, admin, says, then))
 
     async def run_all(self, *commands: tuple[str, ...]) -> None:
         """Commands that do not depend on each other, side by side."""
@@ -79,7 +79,7 @@ class Operators:
             self._teller.equal("the command succeeds", expected=0, found=ran.code)
         return ran
 
-    async def _run(self, words: tuple[str, ...], admin: str, then: Then | None = None) -> Ran:
+    async def _run(self, words: tuple[str, ...], admin: str, says: str = "", then: Then | None = None) -> Ran:
         options = ["--url", self._stage.broker, "--admin", admin, "--key", str(self._stage.key(admin))]
         started = time.time()
         process = await asyncio.create_subprocess_exec(
@@ -90,7 +90,10 @@ class Operators:
             stderr=asyncio.subprocess.STDOUT,
         )
         assert process.stdout is not None
-        first = await process.stdout.readline()
+        first = line = await process.stdout.readline()
+        while line and not line.startswith(says.encode()):
+            line = await process.stdout.readline()
+            first += line
         acknowledged = time.time()
         if then is not None:
             await then()

@@ -38,7 +38,9 @@ async def rollback(scene: Scene) -> None:
 
     try:
         await _until_used(scene, kept.claims["jti"])
-        ran = await scene.operators.run("rollback", "db.query@4", admin="rollout-bot", then=spend_copy)
+        ran = await scene.operators.run(
+            "rollback", "db.query@4", "--wait", admin="rollout-bot", says="No verifier", then=spend_copy
+        )
         ended = await _end_of(running)
     finally:
         running.cancel()
@@ -55,7 +57,8 @@ async def rollback(scene: Scene) -> None:
     tell.equal("the tool's next use of its credential was refused", expected="credential_revoked", found=_reason(no))
     _show_times(scene, accepted, no[0], started=ran.started, acknowledged=ran.acknowledged, copy_refused=refused)
     late = [use for use in _uses_of_4(scene) if use.status == 200 and use.arrived > ran.acknowledged]
-    tell.equal("no use was accepted that came after the acknowledgement", expected=0, found=len(late))
+    tell.equal("no use was accepted that came after the receipt", expected=0, found=len(late))
+    tell.holds("the receipt names the database's verifier", expected="db-api", found=ran.output)
     tell.holds("the tool could only give up", expected="credential_revoked", found=ended.text)
     scene.exchanges.tell(copy)
     tell.equal(
@@ -86,10 +89,10 @@ def _show_times(
                 "pages read",
                 f"{len(accepted)} before the rollback, the last one {(last - started) * 1000:.0f} ms into the command",
             ),
-            ("rollback", f"acknowledged {(acknowledged - started) * 1000:.0f} ms after the command was started"),
-            ("first refusal", f"{when} the acknowledgement, {command:.0f} ms after the command was started"),
+            ("receipt", f"there {(acknowledged - started) * 1000:.0f} ms after the command was started"),
+            ("first refusal", f"{when} the receipt, {command:.0f} ms after the command was started"),
             ("between", f"{(no.answered - last) * 1000:.1f} ms from the last use accepted to the first refused"),
-            ("the copy", f"refused {(copy_refused - acknowledged) * 1000:.1f} ms after the acknowledgement"),
+            ("the copy", f"refused {(copy_refused - acknowledged) * 1000:.1f} ms after the receipt"),
         ],
     )
 
