@@ -9,6 +9,7 @@ from broker.domain.audit.arguments import DigestKey, digest_arguments
 from broker.domain.audit.records import Call
 from broker.domain.ids import ClientId
 from broker.domain.lifecycle.states import VersionRecord
+from broker.domain.tokens.ancestors import named_actors
 from broker.domain.tokens.exchange_request import Detail
 from broker.domain.tokens.subject import Subject
 
@@ -28,6 +29,18 @@ class CallFacts:
     task: str | None = None
     txn: str | None = None
     jti: str | None = None
+
+    @property
+    def parent(self) -> str | None:
+        """`jti` of the credential that is to be exchanged, where the subject token is one."""
+        parent = self.subject.parent if self.subject else None
+        return parent.credential.jti if parent else None
+
+    @property
+    def chain(self) -> str | None:
+        """`jti` of the first credential of its chain."""
+        parent = self.subject.parent if self.subject else None
+        return parent.credential.chain if parent else None
 
     def call(self, key: DigestKey) -> Call:
         """The facts for an audit record; what is unknown is null with its reason."""
@@ -54,6 +67,7 @@ class CallFacts:
             application=detail.application if detail else None,
             arguments=arguments,
             absent=absent,
+            act=named_actors(subject.act) if subject else None,
         )
         if made.client is None:
             absent["client"] = _NOT_VERIFIED

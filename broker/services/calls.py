@@ -3,7 +3,8 @@
 1. Only an authenticated client with `report` under may; only of tools that `trust.yaml` lets it act for; `client` in the
    record is who reported, whatever the report says.
 2. The whole batch is durable before it is acknowledged. A malformed entry refuses the batch, naming the entry.
-3. Raw arguments are not accepted. Texts are printable and numbers exact, so that every record can be shown.
+3. `act` is a chain of actors as in a token (RFC 8693 §4.1); issuer and name of each are kept.
+4. Raw arguments are not accepted. Texts are printable and numbers exact, so that every record can be shown.
 """
 
 from __future__ import annotations
@@ -18,7 +19,9 @@ from broker.domain.errors import Reason, Refusal
 from broker.domain.ids import ToolName, parse_tool_name
 from broker.domain.policy.document import ClientTrust
 from broker.domain.scopes import within_patterns
+from broker.domain.tokens.ancestors import named_actors
 from broker.domain.tokens.client_auth import ClientCredentials
+from broker.domain.tokens.subject import check_act
 from broker.ports.store import CredentialStore
 from broker.ports.system import Clock, Entropy
 from broker.services.clients import Clients, replayed
@@ -40,7 +43,7 @@ _CALL: Final = (
     "jti",
     "application",
 )
-_OWN: Final = frozenset({"event", "tool", "status", "duration_us", "reason", "where", "declared", *_CALL})
+_OWN: Final = frozenset({"event", "tool", "status", "duration_us", "reason", "where", "declared", "act", *_CALL})
 
 
 class Calls:
@@ -94,10 +97,13 @@ class Calls:
         tool = parse_tool_name(entry.get("tool"))
         if tool is None or not may_act_for(client, tool):
             return _malformed("a tool was expected that this client acts for", f"{where}/tool")
-        for name in _OWN - {"event", "tool", "duration_us"}:
+        for name in _OWN - {"event", "tool", "duration_us", "act"}:
             value = entry.get(name)
             if value is not None and not (isinstance(value, str) and len(value) <= MAX_TEXT and value.isprintable()):
                 return _malformed(f"at most {MAX_TEXT} printable characters were expected", f"{where}/{name}")
+        refused = check_act(entry["act"]) if "act" in entry else None
+        if refused is not None:
+            return _malformed(refused.detail, f"{where}/act")
         call = _call(client, tool, entry)
         identity = self._entropy.token()
         now = self._clock.timestamp()
@@ -138,7 +144,8 @@ def _call(client: ClientTrust, tool: ToolName, entry: Mapping[str, JsonValue]) -
     values = {name: _text(entry.get(name)) for name in _CALL}
     absent = {name: "not reported by the gate" for name, value in values.items() if value is None}
     absent["arguments"] = "in the mint record of the same txn"
-    return Call(tool=tool, client=client.client_id, absent=absent, **values)  # type: ignore[arg-type]  # none is `arguments`
+    act = named_actors(entry.get("act"))
+    return Call(tool=tool, client=client.client_id, absent=absent, act=act, **values)  # type: ignore[arg-type]  # none is `arguments`
 
 
 def _text(value: JsonValue) -> str | None:

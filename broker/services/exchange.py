@@ -25,14 +25,8 @@ from broker.domain.audit.records import MintDenied, Minted
 from broker.domain.canonical import JsonObject, JsonValue
 from broker.domain.errors import BrokerError, Reason, Refusal, StoreUnclaimedError
 from broker.domain.policy.document import ClientTrust
-from broker.domain.tokens.claims import (
-    MAX_LIFETIME_SECONDS,
-    Credential,
-    digest_of_spelled,
-    spell_claims,
-)
+from broker.domain.tokens.claims import MAX_LIFETIME_SECONDS, spell_claims
 from broker.domain.tokens.client_auth import ClientCredentials
-from broker.domain.tokens.delegation import ancestors_of_child
 from broker.domain.tokens.exchange_request import parse_exchange
 from broker.ports.keys import Signer
 from broker.ports.policy import PolicySource
@@ -45,6 +39,7 @@ from broker.services.credentials import Credentials
 from broker.services.decision import Asked, Decided, Decision
 from broker.services.incarnation import spell_intent
 from broker.services.lifecycle_cache import LifecycleCache
+from broker.services.minting import Bounds, credential_of
 from broker.services.recorder import Recorder
 from broker.services.store_lease import StoreLease
 from broker.services.subjects import Subjects
@@ -62,16 +57,6 @@ class Granted:
     expires_in: int
     scope: str
     authorization_details: JsonValue
-
-
-@dataclass(frozen=True, slots=True)
-class _Bounds:
-    """The credential's name and life. Instants in Unix seconds."""
-
-    issued_at: int
-    expires_at: int
-    jti: str
-    txn: str
 
 
 class Exchange:
@@ -130,14 +115,17 @@ class Exchange:
 
     async def record_refusal(self, refusal: Refusal, *, facts: CallFacts | None = None, request_id: str) -> None:
         """Write a refusal down; also for the edge, which refuses what never becomes a request."""
+        known = facts or CallFacts()
         await self._recorder.append(
             MintDenied(
                 id=request_id,
                 ts=self._clock.timestamp(),
-                call=(facts or CallFacts()).call(self._digest_key),
+                call=known.call(self._digest_key),
                 reason=refusal.reason.value,
                 where=refusal.where,
                 why=refusal.why or refusal.detail,
+                parent=known.parent,
+                chain=known.chain,
             )
         )
 
@@ -200,7 +188,7 @@ class Exchange:
         facts.subject = subject
         return Asked(request=request, client=client, subject=subject, assertion=assertion, policy=policy)
 
-    def _bound(self, asked: Asked, decided: Decided, facts: CallFacts) -> _Bounds | Refusal:
+    def _bound(self, asked: Asked, decided: Decided, facts: CallFacts) -> Bounds | Refusal:
         """Step 7."""
         now = self._clock.now()
         expires_at = min(now + min(decided.permit.ttl_seconds, MAX_LIFETIME_SECONDS), asked.subject.expires_at)
@@ -211,9 +199,9 @@ class Exchange:
         jti = facts.jti = self._entropy.token()
         parent, stated = asked.subject.parent, asked.request.detail.txn
         txn = facts.txn = (parent.credential.txn if parent is not None else stated) or self._entropy.token()
-        return _Bounds(issued_at=now, expires_at=expires_at, jti=jti, txn=txn)
+        return Bounds(issued_at=now, expires_at=expires_at, jti=jti, txn=txn)
 
-    async def _issue(self, asked: Asked, decided: Decided, bounds: _Bounds, request_id: str) -> Issued | IssueRefused:
+    async def _issue(self, asked: Asked, decided: Decided, bounds: Bounds, request_id: str) -> Issued | IssueRefused:
         """Step 8."""
         carried = self._recorder.take_settled(decided.gen)
         intent: JsonObject = {
@@ -229,7 +217,7 @@ class Exchange:
             "task": decided.permit.task,
         }
         if asked.subject.parent is not None:
-            intent["parent"] = asked.subject.parent.credential.jti
+            intent |= {"parent": asked.subject.parent.credential.jti, "chain": asked.subject.parent.credential.chain}
         try:
             issued = await self._store.issue(
                 Issue(
@@ -252,7 +240,7 @@ class Exchange:
         return issued
 
     async def _hand_out(
-        self, asked: Asked, decided: Decided, bounds: _Bounds, issued: Issued, facts: CallFacts, request_id: str
+        self, asked: Asked, decided: Decided, bounds: Bounds, issued: Issued, facts: CallFacts, request_id: str
     ) -> Granted:
         """Steps 9–11."""
         permit = decided.permit
@@ -270,10 +258,12 @@ class Exchange:
                 kid=self._signer.kid,
                 policy=decided.record.policy,
                 rule=permit.rule,
+                parent=facts.parent,
+                chain=facts.chain,
             )
         )
         self._recorder.settle(issued.gen, [issued.gseq])
-        credential = self._credential(asked, decided, bounds, issued)
+        credential = credential_of(asked, decided, bounds, issued, issuer=self._issuer)
         claims = spell_claims(credential)
         token = self._signer.sign(claims)
         self._credentials.remember(token, credential)
@@ -283,32 +273,4 @@ class Exchange:
             expires_in=bounds.expires_at - bounds.issued_at,
             scope=str(claims["scope"]),
             authorization_details=claims["authorization_details"],
-        )
-
-    def _credential(self, asked: Asked, decided: Decided, bounds: _Bounds, issued: Issued) -> Credential:
-        permit, subject, record = decided.permit, asked.subject, decided.record
-        arguments, parent = asked.request.detail.arguments_spelled, subject.parent
-        return Credential(
-            issuer=self._issuer,
-            audience=permit.audience,
-            account_issuer=subject.issuer,
-            account=subject.account,
-            client=asked.client.client_id,
-            act=subject.act,
-            tool=record.tool,
-            version=record.version,
-            contract=record.contract,
-            task=permit.task,
-            scopes=permit.scopes,
-            policy=record.policy,
-            issued_at=bounds.issued_at,
-            expires_at=bounds.expires_at,
-            jti=bounds.jti,
-            txn=bounds.txn,
-            chain=bounds.jti if parent is None else parent.credential.chain,
-            gen=issued.gen,
-            rseq=issued.rseq,
-            uses=permit.uses,
-            arguments_digest=None if arguments is None else digest_of_spelled(bounds.jti, arguments),
-            ancestors=() if parent is None else ancestors_of_child(parent),
         )

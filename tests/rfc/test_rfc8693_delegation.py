@@ -257,3 +257,17 @@ def test_nothing_is_remembered_of_a_refused_child(wire: Wire, chains: BrokerProc
     records = [record for record in read_log(chains) if record["id"] == answer.json()["request_id"]]
     assert [(record["type"], record["reason"]) for record in records] == [("mint.deny", "subject_credential_dead")]
     assert (records[0]["account"], records[0]["agent"], records[0]["agent_issuer"]) == ("alice", "svc", wire.url)
+    assert records[0]["parent"] == records[0]["chain"] == unverified_claims(first)["jti"]
+
+
+def test_the_record_of_a_child_names_its_parent_its_chain_and_who_acted(wire: Wire, chains: BrokerProcess) -> None:
+    first = wire.mint()["access_token"]
+    second = delegate(wire, first).json()["access_token"]
+    third = delegate(wire, second, client="key-mcp").json()["access_token"]
+    one, two, three = (unverified_claims(token) for token in (first, second, third))
+    records = {record["jti"]: record for record in read_log(chains) if record["type"] == "mint"}
+    assert {"parent", "chain", "act"}.isdisjoint(records[one["jti"]])
+    named = [(records[made["jti"]]["parent"], records[made["jti"]]["chain"]) for made in (two, three)]
+    assert named == [(one["jti"], one["jti"]), (two["jti"], one["jti"])]
+    assert records[three["jti"]]["act"] == three["act"]
+    assert {records[made["jti"]]["txn"] for made in (one, two, three)} == {one["txn"]}

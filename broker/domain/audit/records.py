@@ -22,7 +22,8 @@
 
 Every record: `v type id ts`, and `gen gseq` where the store numbered it. A tool-call or exchange record holds the six fields
 of the minimum (tool, version, protocol_version, agent, account, ts) and the rest of `Call`; a field that is null has its
-reason under `absent`. Never a token, a secret or a raw argument: arguments are keyed digests (`arguments.py`).
+reason under `absent`. What only some records have (`OPTIONAL`) is left out of the others. Never a token, a secret or a raw
+argument: arguments are keyed digests (`arguments.py`).
 """
 
 from __future__ import annotations
@@ -39,7 +40,10 @@ FORMAT = 1
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """Who called what: the facts that every exchange and tool-call record holds. None where unknown, see `absent`."""
+    """Who called what: the facts that every exchange and tool-call record holds. None where unknown, see `absent`.
+
+    act: in a delegation, the agent with all actors of before inside, each by `iss` and `sub`.
+    """
 
     tool: str | None = None
     version: str | None = None
@@ -56,10 +60,13 @@ class Call:
     application: str | None = None
     arguments: Mapping[str, str] | None = None
     absent: Mapping[str, str] = field(default_factory=dict)
+    act: JsonObject | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Minted:
+    """parent, chain: of a delegated credential, the `jti` of the one it was exchanged for and of the first of the chain."""
+
     type: ClassVar[str] = "mint"
     id: str
     ts: str
@@ -74,10 +81,14 @@ class Minted:
     policy: str
     rule: str
     decision: str = "permit"
+    parent: str | None = None
+    chain: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class MintDenied:
+    """parent, chain: as of what was minted, where a credential was to be exchanged."""
+
     type: ClassVar[str] = "mint.deny"
     id: str
     ts: str
@@ -86,6 +97,8 @@ class MintDenied:
     where: str | None
     why: str | None
     decision: str = "refuse"
+    parent: str | None = None
+    chain: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -401,7 +414,10 @@ CONTROL: frozenset[str] = frozenset(
 WHOLE: frozenset[str] = CONTROL | {ReceiptGiven.type}
 """The types of which nothing may be cut, however long a record is: a receipt without its end is no receipt."""
 
-_CALL_FIELDS = tuple(f.name for f in fields(Call))
+OPTIONAL: frozenset[str] = frozenset({"act", "parent", "chain"})
+"""Facts that stand only in the records that have them."""
+
+_CALL_FIELDS = tuple(f.name for f in fields(Call) if f.name not in OPTIONAL)
 _call_values = attrgetter(*_CALL_FIELDS)
 _FIELDS: dict[type, tuple[tuple[str, ...], attrgetter[tuple[object, ...]], bool]] = {}
 
@@ -411,11 +427,16 @@ def record_json(record: Record) -> dict[str, object]:
     kind = type(record)
     known = _FIELDS.get(kind)
     if known is None:
-        names = tuple(f.name for f in fields(record) if f.name != "call")
+        names = tuple(f.name for f in fields(record) if f.name != "call" and f.name not in OPTIONAL)
         known = _FIELDS[kind] = (names, attrgetter(*names), hasattr(record, "call"))
     names, values, has_call = known
     made: dict[str, object] = {"v": FORMAT, "type": record.type}
     if has_call:
-        made.update(zip(_CALL_FIELDS, _call_values(record.call), strict=True))  # type: ignore[union-attr]
+        call: Call = record.call  # type: ignore[union-attr]
+        made.update(zip(_CALL_FIELDS, _call_values(call), strict=True))
+        if call.act is not None:
+            made["act"] = call.act
     made.update(zip(names, values(record), strict=True))
+    if isinstance(record, Minted | MintDenied) and record.parent is not None:
+        made.update(parent=record.parent, chain=record.chain)
     return made

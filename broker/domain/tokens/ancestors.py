@@ -115,3 +115,15 @@ def count_actors(act: JsonValue) -> int:
         count += 1
         act = act.get("act")
     return count
+
+
+def named_actors(act: JsonValue) -> JsonObject | None:
+    """The chain of an `act` claim with issuer and name of each actor and nothing else; None where one actor is alone."""
+    chain: list[JsonObject] = []
+    while isinstance(act, dict) and len(chain) < MAX_ACTORS:
+        chain.append({name: act[name] for name in ("iss", "sub") if name in act})
+        act = act.get("act")
+    made = chain.pop() if len(chain) > 1 else None
+    while chain and made is not None:
+        made = {**chain.pop(), "act": made}
+    return made

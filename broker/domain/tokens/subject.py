@@ -172,7 +172,8 @@ def check_act(act: JsonValue) -> Refusal | None:
     """Whether an `act` claim is of its form, and not too long (rule 3)."""
     node, count = act, 0
     while isinstance(node, dict) and count <= MAX_ACTORS:
-        if _name(node.get("sub")) is None or not isinstance(node.get("iss", ""), str):
+        issuer = node.get("iss", "")
+        if _name(node.get("sub")) is None or not isinstance(issuer, str) or not issuer.isprintable():
             return _wrong_act("each actor is an object with sub, and iss where it is another issuer's")
         count += 1
         node = node.get("act")

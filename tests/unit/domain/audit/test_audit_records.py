@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from typing import Any, get_args
 
 import pytest
@@ -32,7 +33,37 @@ SPELLED_CALL = (
     '"agent_issuer":"https://idp.example","account":"alice","account_issuer":"https://idp.example","client":"svc",'
     '"task":"report","txn":"t-1","jti":"j-1","application":"build-9","arguments":{"/query":"hk1:00"},"absent":{}'
 )
+ACT = {"iss": "https://broker.example", "sub": "svc", "act": {"iss": "https://idp.example", "sub": "agent-7"}}
+SPELLED_ACT = '"act":{"iss":"https://broker.example","sub":"svc","act":{"iss":"https://idp.example","sub":"agent-7"}}'
 PINNED: list[tuple[Record, str]] = [
+    (
+        records.Minted(
+            id="r",
+            ts="t",
+            call=replace(CALL, act=ACT),
+            gen=1,
+            gseq=2,
+            rseq=3,
+            scopes=("db:read",),
+            audience="https://db.internal",
+            expires_at=9,
+            kid="k",
+            policy="sha256:p",
+            rule="db.query@3/tasks/report",
+            parent="j-0",
+            chain="j-00",
+        ),
+        '{"v":1,"type":"mint",CALL,ACT,"id":"r","ts":"t","gen":1,"gseq":2,"rseq":3,"scopes":["db:read"],'
+        '"audience":"https://db.internal","expires_at":9,"kid":"k","policy":"sha256:p","rule":"db.query@3/tasks/report",'
+        '"decision":"permit","parent":"j-0","chain":"j-00"}',
+    ),
+    (
+        records.MintDenied(
+            id="r", ts="t", call=CALL, reason="task_unknown", where="w", why="because", parent="j-0", chain="j-00"
+        ),
+        '{"v":1,"type":"mint.deny",CALL,"id":"r","ts":"t","reason":"task_unknown","where":"w","why":"because",'
+        '"decision":"refuse","parent":"j-0","chain":"j-00"}',
+    ),
     (
         records.Minted(
             id="r",
@@ -203,7 +234,7 @@ PINNED: list[tuple[Record, str]] = [
 @pytest.mark.parametrize(("record", "spelled"), PINNED, ids=[type(record).__name__ for record, _ in PINNED])
 def test_a_record_is_pinned(record: Record, spelled: str) -> None:
     made = json.dumps(record_json(record), separators=(",", ":"))
-    assert made == spelled.replace("CALL", SPELLED_CALL)
+    assert made == spelled.replace("CALL", SPELLED_CALL).replace("ACT", SPELLED_ACT)
 
 
 def test_every_kind_of_record_is_pinned() -> None:
