@@ -89,6 +89,9 @@ class SentinelGroup:
         named = [self._named(sentinel) for sentinel in self.sentinels]
         return self.nodes[self.ports.index(max(set(named), key=named.count))]
 
+    def port_of(self, node: StoreProcess) -> int:
+        return self.ports[self.nodes.index(node)]
+
     def others(self, node: StoreProcess) -> list[StoreProcess]:
         return [other for other in self.nodes if other is not node]
 
