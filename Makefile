@@ -8,7 +8,7 @@ TRIAL := .broker
 LOCK := $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header
 
 .DEFAULT_GOAL := help
-.PHONY: help demo serve test lint fix bench bench-policy fuzz soundness lock
+.PHONY: help demo serve test lint fix bench bench-policy bench-revoke bench-memory fuzz soundness lock
 
 help: ## Show this
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 18
@@ -50,6 +50,12 @@ bench: $(STAMP) ## CPU per request beside its own crypto
 
 bench-policy: $(STAMP) ## broker policy check over 300 real tools: first run, second run, memory
 	@$(BIN)/python -m tests.bench.policy_check
+
+bench-revoke: $(STAMP) ## Roll back a version with 1 and with 1 000 000 live credentials, some minutes
+	@$(BIN)/python -m tests.bench.revoke_million
+
+bench-memory: $(STAMP) ## Bytes a live credential takes in the store, Valkey and Redis
+	@$(BIN)/python -m tests.bench.store_memory
 
 fuzz: $(STAMP) $(FUZZ_STAMP) ## schemathesis against a running broker, about two minutes; no 5xx allowed
 	@$(BIN)/python tests/fuzz/run.py --schemathesis .venv-fuzz/bin/schemathesis
