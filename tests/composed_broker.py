@@ -25,11 +25,23 @@ CLIENT = Secret(ClientId("svc"), SECRETS["svc"][1], "client_secret_basic")
 
 @asynccontextmanager
 async def composed(
-    folder: Path, *, tending: bool = True, store: str = EMBEDDED, tenant: str = "default"
+    folder: Path,
+    *,
+    tending: bool = True,
+    store: str = EMBEDDED,
+    tenant: str = "default",
+    required_replicas: int | None = None,
 ) -> AsyncIterator[tuple[Parts, str]]:
     """The broker's parts and its store's URL. tending: whether its background work runs."""
     policies = PolicyTree(folder / "policies", tenant=tenant)
-    running = Running(Settings(policies=policies.folder, data=folder / "data", port=free_port(), store=store))
+    settings = Settings(
+        policies=policies.folder,
+        data=folder / "data",
+        port=free_port(),
+        store=store,
+        required_replicas=required_replicas,
+    )
+    running = Running(settings)
     parts = await running.start()
     url = running._embedded.url if running._embedded is not None else store
     try:
