@@ -53,13 +53,14 @@ router = APIRouter(
 
 
 def show_moved(moved: Moved) -> JsonObject:
-    """The answer to a command."""
+    """The answer to a command. replicas: of the store, that have it; left out where none is waited for."""
     return {
         "changed": moved.changed,
         "gen": moved.gen,
         "seq": moved.seq,
         "revoked": list(moved.revoked),
         "versions": [record_json(record) for record in moved.records],
+        **({"replicas": moved.replicas} if moved.replicas >= 0 else {}),
     }
 
 

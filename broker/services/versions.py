@@ -39,13 +39,17 @@ LOOKS: Final = 8
 
 @dataclass(frozen=True, slots=True)
 class Moved:
-    """What a command did. seq: what was revoked is dead for every `rseq` below it. changed: False where all was so before."""
+    """What a command did. seq: what was revoked is dead for every `rseq` below it. changed: False where all was so before.
+
+    replicas: how many replicas of the store have it, -1 where that is unknown or none is waited for.
+    """
 
     gen: int
     seq: int
     changed: bool
     records: tuple[VersionRecord, ...]
     revoked: tuple[str, ...] = ()
+    replicas: int = -1
 
 
 class Versions:
@@ -145,7 +149,14 @@ class Versions:
         if applied is None:
             return None
         await self._record(record, applied)
-        return Moved(applied.gen, applied.seq, changed=True, records=records, revoked=tuple(change.revokes))
+        return Moved(
+            applied.gen,
+            applied.seq,
+            changed=True,
+            records=records,
+            revoked=tuple(change.revokes),
+            replicas=applied.replicas,
+        )
 
     async def revoke(self, scopes: Sequence[RevocationScope], *, by: str, reason: str, request_id: str) -> Moved:
         """Revoke scopes: everything in them that was minted before is dead."""
@@ -166,7 +177,9 @@ class Versions:
             self._recorder.doubt()
             raise
         await self._record(record, applied)
-        return Moved(applied.gen, applied.seq, changed=True, records=(), revoked=tuple(scopes))
+        return Moved(
+            applied.gen, applied.seq, changed=True, records=(), revoked=tuple(scopes), replicas=applied.replicas
+        )
 
     async def _record(self, record: VersionChanged | Revoked, applied: Applied) -> None:
         """Write down what took effect, as the store numbered it; then see what the store holds now, recorded or not."""

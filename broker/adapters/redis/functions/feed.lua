@@ -1,4 +1,4 @@
--- feed: one entry for each step that moved the sequence, under the id seq-0, in the tenant's stream.
+-- feed: one entry for each step that moved the sequence (a plain counter), under the id seq-0, in the tenant's stream.
 -- fields  gen · id (idempotency key of the step) · m:<scope> → seq of its mark · v:<tool@version> → version record · covered → seq
 --         whole: the step is too large for an entry
 -- Entries beyond FEED_ENTRIES may be gone: who comes later reads everything instead.
