@@ -24,7 +24,7 @@ def receipt_lines(statement: Statement) -> Iterator[str]:
         yield from _table(rows[:LISTED])
     more = statement.expired_count + statement.acknowledged_count - len(rows[:LISTED])
     if more:
-        yield f"and {more} more: {_counted(statement)} in all"
+        yield f"and {more} more; in all {_counted(statement)}"
     elif not rows and statement.elapsed_ms >= statement.lease_ms:
         yield "no verifier held a lease, and one that is not known of would have run out by now"
     elif not rows:
@@ -42,7 +42,7 @@ def _table(rows: Sequence[tuple[Holder, str]]) -> Iterator[str]:
 
 
 def _counted(statement: Statement) -> str:
-    return f"{statement.acknowledged_count} applied it, of {statement.expired_count} the lease ran out"
+    return f"{statement.acknowledged_count} applied it and {statement.expired_count} lost the lease"
 
 
 def progress_line(told: Mapping[str, Any]) -> str:

@@ -155,7 +155,10 @@ def name_of(key: SigningKey) -> str:
 
 
 def _files(folder: Path, pattern: re.Pattern[str]) -> list[tuple[Path, re.Match[str]]]:
-    found = [(path, pattern.fullmatch(path.name)) for path in sorted(folder.iterdir())]
+    try:
+        found = [(path, pattern.fullmatch(path.name)) for path in sorted(folder.iterdir())]
+    except OSError as error:
+        raise ConfigurationError(f"the key folder {folder} cannot be read: {error.strerror}") from None
     return [(path, match) for path, match in found if match is not None]
 
 
