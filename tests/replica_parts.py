@@ -22,6 +22,13 @@ class Replica(BrokerProcess):
         self.wire.url = issuer
         self.wire.http = httpx2.Client(base_url=self.url, timeout=15.0)
 
+    def is_heard(self) -> bool:
+        """Whether it answers at all."""
+        try:
+            return self.wire.http.get("/healthz").status_code == 200
+        except httpx2.TransportError:
+            return False
+
     def checks(self) -> dict[str, str]:
         """What `/readyz` says of each part."""
         found: dict[str, str] = self.wire.http.get("/readyz").json()["checks"]

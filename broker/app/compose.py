@@ -78,7 +78,9 @@ class Parts:
     use_cases: UseCases
 
 
-def compose(settings: Settings, store_url: str, trouble: Callable[[BrokerError], None]) -> Parts:
+def compose(
+    settings: Settings, store_url: str, trouble: Callable[[BrokerError], None], reloaded: Callable[[str], None]
+) -> Parts:
     """Put a broker together; opens key files, policy and audit log. Raises `ConfigurationError`, `PolicyInvalidError`."""
     policy = PolicyFolder(settings.policies)
     arguments = CompiledArguments()
@@ -126,6 +128,7 @@ def compose(settings: Settings, store_url: str, trouble: Callable[[BrokerError],
     policies = Policies(
         source=policy,
         arithmetic=arithmetic,
+        reloaded=reloaded,
         store=store,
         cache=cache,
         recorder=recorder,

@@ -1,6 +1,7 @@
 """A running broker: opened in order, tended, closed in the reverse order.
 
-1. Start: keys, policy and audit log are open; the store is started (embedded) and claimed; then the log says so.
+1. Start: keys, policy and audit log are open; the store is started (embedded) and claimed, which may have to wait for other
+   replicas; then the log says so.
 2. Running: the store is followed (`services/following.py`). Every `TEND_SECONDS` unwritten records are written, the outbox is
    emptied, abandoned steps are recovered, the store is looked at, marks are compacted. A store that turns out to be another
    incarnation is claimed anew at once; while it is not what it must be, nothing is minted. What stands in the way is said when
@@ -13,7 +14,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from typing import Final
 
 from broker.adapters.redis.connection import address
@@ -35,10 +36,13 @@ NOTED: Final = 50
 class Running:
     """One broker process."""
 
-    def __init__(self, settings: Settings) -> None:
+    def __init__(self, settings: Settings, *, reloaded: Callable[[str], None] = lambda by: None) -> None:
+        """reloaded: told who had the policy loaded again. waiting: told once, where the store waits for other replicas."""
         self._settings = settings
         self._embedded = EmbeddedServer(settings.data) if settings.store == EMBEDDED else None
         self._reclaim = asyncio.Event()
+        self._reloaded = reloaded
+        self.waiting: Callable[[Parts], None] = lambda parts: None
         self.parts: Parts | None = None
         self._said, self._said_at = "", 0.0
 
@@ -52,7 +56,7 @@ class Running:
         url = await self._start_store()
         try:
             self.parts = parts = await self._compose(url)
-            await _open_store(parts, url)
+            await self._open_store(parts, url)
             await self._announce(parts)
         except BaseException:
             await self.stop()
@@ -60,12 +64,28 @@ class Running:
         return parts
 
     async def _compose(self, url: str) -> Parts:
-        composing = asyncio.ensure_future(asyncio.to_thread(compose, self._settings, url, self.trouble))
+        composing = asyncio.ensure_future(asyncio.to_thread(compose, self._settings, url, self.trouble, self._reloaded))
         try:
             return await asyncio.shield(composing)
         except asyncio.CancelledError:
             self.parts = await composing  # a thread cannot be broken off; what it opens is closed with the rest
             raise
+
+    async def _open_store(self, parts: Parts, url: str) -> None:
+        while True:
+            try:
+                await parts.incarnation.open()
+            except StoreUnavailableError as error:
+                raise StoreUnavailableError(f"{error} ({address(url)}); is it running, and is --store right?") from None
+            except StoreUnclaimedError as error:
+                if not self._settings.peers:
+                    raise
+                self.waiting(parts)
+                self._say(str(error))
+                await asyncio.sleep(TEND_SECONDS)
+            else:
+                say_claims(parts)
+                return
 
     async def follow(self) -> None:
         """Runs until cancelled: follow the store."""
@@ -170,14 +190,6 @@ async def tended(running: Running) -> AsyncIterator[None]:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
         await running.stop()
-
-
-async def _open_store(parts: Parts, url: str) -> None:
-    try:
-        await parts.incarnation.open()
-    except StoreUnavailableError as error:
-        raise StoreUnavailableError(f"{error} ({address(url)}); is it running, and is --store right?") from None
-    say_claims(parts)
 
 
 def say_claims(parts: Parts) -> None:

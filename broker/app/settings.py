@@ -58,6 +58,8 @@ class Settings:
             raise ConfigurationError(
                 f"--host {self.host}: say with --issuer under which https URL callers reach the broker"
             )
+        if self.peers and self.store == EMBEDDED:
+            raise ConfigurationError("--peer: replicas share a store; name it with --store")
         problem = base_url_problem(self.public_issuer)
         if problem is not None:
             raise ConfigurationError(f"--issuer {self.public_issuer!r}: {problem}")

@@ -66,6 +66,15 @@ from broker.domain.errors import ConfigurationError
     envvar="BROKER_SIGNING_ALG",
 )
 @click.option(
+    "--workers",
+    type=click.IntRange(1, 64),
+    default=1,
+    show_default=True,
+    envvar="BROKER_WORKERS",
+    help="How many processes serve; each keeps an audit log of its own in --data.",
+)
+@click.option("--worker", type=int, hidden=True)
+@click.option(
     "--peer",
     "peers",
     multiple=True,
@@ -84,6 +93,8 @@ def serve(
     store_file: Path | None,
     required_replicas: int | None,
     signing_alg: str,
+    workers: int,
+    worker: int | None,
     peers: tuple[str, ...],
     claim_unknown_store: str | None,
 ) -> None:
@@ -94,9 +105,17 @@ def serve(
     if hasattr(signal, "SIGHUP"):
         signal.signal(signal.SIGHUP, signal.SIG_IGN)
     # The server's libraries are an extra; the offline commands work without them.
-    from broker.app.server import serve as run
     from broker.app.settings import Settings
 
+    if worker is not None:
+        from broker.app.server import serve_as_worker
+
+        serve_as_worker(worker)
+        return
+    if workers > 1:
+        from broker.app.workers import serve_workers as run  # which needs nothing of what its workers need
+    else:
+        from broker.app.server import serve as run
     run(
         Settings(
             policies=policies,
@@ -108,6 +127,7 @@ def serve(
             store=store if store_file is None else _store_url(store_file),
             required_replicas=required_replicas,
             signing_algorithm=signing_alg,
+            workers=workers,
             peers=peers or _split(os.environ.get("BROKER_PEERS", "")),
             claim_unknown_store=claim_unknown_store,
         )

@@ -226,7 +226,14 @@ async def records(
     request: Request,
     start: Annotated[int, Query(ge=0, le=2**53)] = 0,
     limit: Annotated[int, Query(ge=1, le=1000)] = 100,
+    log: Annotated[int, Query(ge=0, le=9999, description="Whose log: a worker's number, of those under `logs`")] = 0,
 ) -> Response:
     use_cases, _ = await admitted(request, "read")
-    found = await asyncio.to_thread(lambda: list(islice(use_cases.audit.records(start=start), limit)))
-    return answer_json({"records": [{"index": index, **record} for index, record in found]})
+    logs = await asyncio.to_thread(use_cases.logs.logs)
+    if log not in logs:
+        known = ", ".join(map(str, logs))
+        raise Refused(Refusal(Reason.COMMAND_MALFORMED, f"there is a log of each of these: {known}", where="log"))
+    found = await asyncio.to_thread(lambda: list(islice(use_cases.logs.records(log, start=start), limit)))
+    return answer_json(
+        {"log": log, "logs": list(logs), "records": [{"index": index, **record} for index, record in found]}
+    )

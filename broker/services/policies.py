@@ -12,7 +12,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from typing import Final
 
@@ -58,13 +58,14 @@ class Loaded:
 
 
 class Policies:
-    """One for a process."""
+    """One for a process. reloaded: told who had the files read again, once they are in force."""
 
     def __init__(
         self,
         *,
         source: PolicySource,
         arithmetic: SchemaArithmetic,
+        reloaded: Callable[[str], None] = lambda by: None,
         store: VersionStore,
         cache: LifecycleCache,
         recorder: Recorder,
@@ -73,6 +74,7 @@ class Policies:
     ) -> None:
         self._source = source
         self._arithmetic = arithmetic
+        self._reloaded = reloaded
         self._store = store
         self._cache = cache
         self._recorder = recorder
@@ -93,7 +95,9 @@ class Policies:
         """
         async with self._turn:
             tree = await asyncio.to_thread(self._source.read)
-            return await self._load(tree, in_force=self._source.tree(), by=by)
+            loaded = await self._load(tree, in_force=self._source.tree(), by=by)
+        self._reloaded(by)
+        return loaded
 
     async def publishing(self, tool: ToolName, version: Version, *, by: str) -> Publish | Refusal:
         """The publish command for a version of the policy in force, which the rules have looked at once more."""

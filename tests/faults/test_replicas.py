@@ -116,6 +116,7 @@ def test_what_a_majority_must_know_is_not_claimed_by_one_alone(three: Replicas, 
     flush(store)
     b.launch()
     wait_until(lambda: "majority" in b.said(), what="it says what it waits for")
+    wait_until(b.is_heard, what="it answers meanwhile")
     said = b.said()
     assert a.url in said
     assert c.url in said

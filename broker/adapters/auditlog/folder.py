@@ -15,6 +15,7 @@ import asyncio
 import fcntl
 import os
 import re
+import time
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -25,6 +26,7 @@ from broker.domain.canonical import JsonObject
 from broker.domain.errors import AuditUnavailableError, StoreUnclaimedError
 
 CLAIM_SECONDS: Final = 10.0
+_MAKING_SECONDS: Final = 1.0
 _POLL_SECONDS: Final = 0.01
 _LOG: Final = re.compile(r"log(?:-([1-9][0-9]{0,3}))?\.sqlite")
 
@@ -55,7 +57,18 @@ class AuditFolder:
     def histories(self) -> Iterator[Iterator[JsonObject]]:
         """The control records of each log, in order."""
         for log in self.logs():
-            yield (record for _, record in read_records(self.path(log), control_only=True))
+            yield iter(self._history(log))
+
+    def _history(self, log: int) -> list[JsonObject]:
+        """One log's; one that its worker is just making is waited for, since it cannot be told from one that is spoilt."""
+        path, deadline = self.path(log), time.monotonic() + _MAKING_SECONDS
+        while True:
+            try:
+                return [record for _, record in read_records(path, control_only=True)]
+            except AuditUnavailableError:
+                if time.monotonic() > deadline:
+                    raise
+                time.sleep(_POLL_SECONDS)
 
     @asynccontextmanager
     async def claiming(self) -> AsyncIterator[None]:

@@ -31,13 +31,14 @@ _KEPT_FILES: Final = 3
 
 
 class RememberedAnswers:
-    """The file, read once when it is opened."""
+    """The file, read when it is opened, and again where an answer is missing that another process may have written."""
 
     def __init__(self, folder: Path, identity: str, *, name: str = "answers") -> None:
         """identity: what the answers depend on beside the question. name: what the files of this kind are called."""
         self._path = folder / f"{name}-{sha256(identity.encode()).hexdigest()[:16]}.lines"
         self._name = name
         self._known: dict[str, bytes] = {}
+        self._seen: tuple[int, int] | None = None
         self._usable = self._prepare(folder)
         if self._usable:
             self._read()
@@ -46,6 +47,9 @@ class RememberedAnswers:
     def get(self, key: str) -> JsonValue:
         """The answer, None where there is none."""
         line = self._known.get(key)
+        if line is None and self._usable and self._stamp() != self._seen:
+            self._read()
+            line = self._known.get(key)
         if line is None:
             return None
         try:
@@ -70,7 +74,15 @@ class RememberedAnswers:
         except OSError:
             return False
 
+    def _stamp(self) -> tuple[int, int] | None:
+        try:
+            state = os.stat(self._path)
+        except OSError:
+            return None
+        return state.st_ino, state.st_size
+
     def _read(self) -> None:
+        self._seen = self._stamp()
         try:
             descriptor = self._open(os.O_RDONLY)
         except FileNotFoundError:
@@ -83,7 +95,7 @@ class RememberedAnswers:
                 self._usable = False
                 return
             content = file.read(2 * MAX_BYTES)
-        self._known = _lines(content)
+        self._known |= _lines(content)
         if len(content) > MAX_BYTES:
             with contextlib.suppress(OSError):
                 self._shorten()
@@ -99,7 +111,9 @@ class RememberedAnswers:
             if not _is_ours(state) or state.st_nlink == 0:
                 return  # somebody shortened the file meanwhile; the next answer goes into the new one
             torn = state.st_size > 0 and os.pread(descriptor, 1, state.st_size - 1) != b"\n"
-            os.write(descriptor, b"\n" + line if torn else line)
+            written = os.write(descriptor, b"\n" + line if torn else line)
+            if self._seen == (state.st_ino, state.st_size) or not state.st_size:  # nobody else has written meanwhile
+                self._seen = (state.st_ino, state.st_size + written)
         finally:
             os.close(descriptor)
 
