@@ -208,6 +208,47 @@ async def demoted_primary(server: StoreProcess, store: RedisStore) -> str:
     return await word(store.issue(an_issue()))
 
 
+@scenario("F6-02/acknowledged_by_none")
+async def acknowledged_by_none(server: StoreProcess, store: RedisStore) -> str:
+    async with closing(await claimed_store(server.url, new_tenant(), required_replicas=1)) as alone:
+        issue = an_issue("4")
+        minted = await alone.issue(issue)
+        assert isinstance(minted, Issued)
+        applied = await alone.change(a_rollback(seq=0))
+        assert applied is not None
+        assert await alone.inquire(an_inquiry(issue, minted)) is Standing.REVOKED
+        assert await word(alone.replicated.step(b"store_beat_1", (alone._session.keys.control,))) == "unavailable"
+    return f"acts, and says {applied.replicas} replicas"
+
+
+@scenario("F6-02/lagging_replica")
+async def lagging_replica(server: StoreProcess, store: RedisStore) -> str:
+    replica = StoreProcess(valkey_program(), "--replicaof", f"127.0.0.1 {listen(server)}").start()
+    try:
+        async with closing(RedisStore(replica.url, "acme")) as lagging:
+            return await word(lagging.inspect())
+    finally:
+        replica.remove()
+
+
+@scenario("F6-02/readonly_then_right_node")
+async def readonly_then_right_node(server: StoreProcess, store: RedisStore) -> str:
+    new = StoreProcess(valkey_program()).start()
+    try:
+        async with closing(RedisStore(new.url, "acme")) as other:
+            await other.inspect()  # which loads the functions
+        with server.admin() as admin:
+            admin.execute_command("REPLICAOF", "127.0.0.1", listen(new))
+        server.socket.unlink()
+        server.socket.symlink_to(new.socket)
+        sent = store.calls
+        ended = await word(store.issue(an_issue()))
+        assert store.calls == sent + 2
+        return ended
+    finally:
+        new.remove()
+
+
 async def eviction(server: StoreProcess, store: RedisStore, policy: str) -> str:
     with server.admin() as admin:
         admin.config_set("maxmemory-policy", policy)
@@ -284,6 +325,17 @@ async def cancel_mid_get(server: StoreProcess, store: RedisStore) -> str:
     issue = an_issue()
     answers = [await store.issue(issue), await store.issue(issue), await store.marks()]
     return "own answers" if answers == [Issued(store.gen, 0, 1), Issued(store.gen, 0, 1), {}] else "somebody else's"
+
+
+@scenario("F6-05/fork_after_connect")
+async def fork_after_connect(server: StoreProcess, store: RedisStore) -> str:
+    """By the process that the connection belongs to; `test_store_connection.py` forks."""
+    await store.view()
+    with server.admin() as admin:
+        before = len(admin.client_list())
+        store._pipeline._pid = 1
+        await store.view()
+        return "no shared socket" if len(admin.client_list()) == before + 1 else "a shared socket"
 
 
 @scenario("F6-05/timeout_retry_mint")
