@@ -130,7 +130,8 @@ class _Waiting:
     async def steps(self) -> AsyncGenerator[Receipt | JsonObject]:
         """How it stands, again and again, then the whole answer. Raises `ReceiptUnavailableError`, `UnrecordedError`."""
         try:
-            async with aclosing(self._use_cases.statements.follow(self._revocation, by=self._by)) as following:
+            follow, is_recorded = self._use_cases.statements.follow, self._unrecorded is None
+            async with aclosing(follow(self._revocation, by=self._by, is_recorded=is_recorded)) as following:
                 async for step in following:
                     yield step if isinstance(step, Receipt) else {**self.answer, "receipt": _receipt_json(step)}
         except BrokerError as error:

@@ -89,8 +89,12 @@ class ReceiptStatements:
                 heard = found or heard
         return heard
 
-    async def follow(self, revocation: Revocation, *, by: str) -> AsyncGenerator[Receipt | Given]:
-        """How the revocation stands while it waits, whenever that changes, and then the receipt. by: who asks.
+    async def follow(
+        self, revocation: Revocation, *, by: str, is_recorded: bool = True
+    ) -> AsyncGenerator[Receipt | Given]:
+        """How the revocation stands while it waits, whenever that changes, and then the receipt.
+
+        by: who asks. is_recorded: False where it could not be written down, and may be by now.
 
         Raises what stands in the way: of the store, of the log, `ReceiptUnavailableError`.
         """
@@ -101,14 +105,16 @@ class ReceiptStatements:
         told: Receipt | None = None
         async for standing in self._receipts.progress(revocation.point):
             if standing.is_complete:
-                yield await self._give(standing, revocation, by=by)
+                yield await self._give(standing, revocation, by=by, is_recorded=is_recorded)
                 return
             if told is None or _is_news(standing, told):
                 told = standing
                 yield standing
 
-    async def _give(self, receipt: Receipt, revocation: Revocation, *, by: str) -> Given:
-        for scope in filter(is_key_scope, revocation.revoked):  # it is being given up already; this waits for its successor
+    async def _give(self, receipt: Receipt, revocation: Revocation, *, by: str, is_recorded: bool) -> Given:
+        for scope in filter(
+            is_key_scope, revocation.revoked
+        ):  # it is being given up already; this waits for its successor
             await asyncio.to_thread(self._signer.retire, unquote(scope.partition(":")[2]))
         if key_scope(self._signer.kid) in revocation.revoked:
             raise ReceiptUnavailableError("the signing key is the one that was revoked")
@@ -118,7 +124,7 @@ class ReceiptStatements:
             issuer=self._issuer,
             id=self._entropy.token(),
             issued_at=self._clock.now(),
-            recorded=self._recorder.is_recorded,
+            recorded=is_recorded or self._recorder.is_recorded,
             lease_ms=round(LEASE_SECONDS * 1_000),
             elapsed_ms=int((receipt_seconds(LEASE_SECONDS) - receipt.seconds_left) * 1_000),
         )

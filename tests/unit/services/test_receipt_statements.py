@@ -59,8 +59,8 @@ class Parts:
     wait: Wait
     statements: ReceiptStatements
 
-    async def follow(self, revocation: Revocation) -> list[Receipt | Given]:
-        return [step async for step in self.statements.follow(revocation, by="operator")]
+    async def follow(self, revocation: Revocation, *, is_recorded: bool = True) -> list[Receipt | Given]:
+        return [step async for step in self.statements.follow(revocation, by="operator", is_recorded=is_recorded)]
 
     def records(self) -> list[dict[str, Any]]:
         return [dict(record) for _, record in self.log.records()]
@@ -151,13 +151,19 @@ async def test_a_revocation_that_is_effective_and_not_recorded_is_said_to_be_so_
 ) -> None:
     parts.wait.steps = [standing(0.1, 7)]
     parts.recorder.doubt()
-    first = given_of(await parts.follow(revocation()))
+    first = given_of(await parts.follow(revocation(), is_recorded=False))
     assert first.statement.recorded is False
     parts.recorder.resolve(1)
-    second = given_of(await parts.follow(revocation()))
+    second = given_of(await parts.follow(revocation(), is_recorded=False))
     assert (second.statement.recorded, second.text != first.text) == (True, True)
     assert given_of(await parts.follow(revocation())).text == second.text
     assert [record["statement"] for record in parts.records()] == [first.text, second.text]
+
+
+async def test_what_is_in_the_log_is_recorded_whatever_else_is_not(parts: Parts) -> None:
+    parts.wait.steps = [standing(0.1, 7)]
+    parts.recorder.doubt()
+    assert given_of(await parts.follow(revocation())).statement.recorded is True
 
 
 async def test_a_receipt_for_a_revoked_key_is_signed_with_another(parts: Parts) -> None:
