@@ -53,6 +53,7 @@ from broker.domain.dispatch import (
 from broker.domain.errors import Reason, Refusal
 from broker.domain.ids import parse_task_name, parse_tool_name
 from broker.domain.policy.document import IssuerTrust
+from broker.domain.tokens.ancestors import named_actors
 from broker.gate.admission import Admission, Admitted, Call
 from broker.gate.broker_client import BrokerClient
 from broker.gate.broker_http import BrokerUnreachableError
@@ -189,12 +190,13 @@ class VersionGate(Middleware):
         task = parse_task_name(meta.get(META_TASK))
         if META_TASK in meta and task is None:
             return refused_by_broker(tool, declaration.version, Reason.TASK_UNKNOWN.value, "no such task")
-        outer = current()
-        txn = (
-            outer.txn
-            if outer is not None
-            else self._transactions.of(principal=_principal(caller), tool=tool, state=message.request_state)
-        )
+        outer, parent = current(), caller.subject.parent
+        if outer is not None:
+            txn = outer.txn
+        elif parent is not None:
+            txn = parent.credential.txn
+        else:
+            txn = self._transactions.of(principal=_principal(caller), tool=tool, state=message.request_state)
         return Call(
             tool=tool,
             arguments=message.arguments or {},
@@ -273,6 +275,7 @@ class VersionGate(Middleware):
             account=subject.account,
             account_issuer=subject.issuer,
             jti=jti,
+            act=named_actors(subject.act),
         )
 
 
@@ -299,7 +302,7 @@ def version_gate(
     auth = load_client_auth(client_id, issuer=issuer, key=client_key, kid=client_kid, secret=client_secret)
     return VersionGate(
         BrokerClient(broker_url or issuer, auth, timeout_seconds=timeout_seconds),
-        SubjectVerifier(issuers=issuers, resource=resource, keys=GateKeySets()),
+        SubjectVerifier(issuers=issuers, resource=resource, keys=GateKeySets(), broker=issuer),
         ungated=ungated,
         application=application,
     )

@@ -32,7 +32,7 @@ logger = logging.getLogger("broker.gate")
 
 @dataclass(frozen=True, slots=True)
 class CallFacts:
-    """What every record of one call holds. None where unknown."""
+    """What every record of one call holds. None where unknown. act: the chain of actors, where it is one."""
 
     tool: str
     txn: str
@@ -46,6 +46,7 @@ class CallFacts:
     account: str | None = None
     account_issuer: str | None = None
     jti: str | None = None
+    act: JsonObject | None = None
 
     def record(self, event: str, **more: JsonValue) -> JsonObject:
         """A record of the call, as `POST /calls` takes it."""

@@ -2,7 +2,8 @@
 
 1. The issuer is one of those given, by exact `iss`; algorithm and `typ` are among those it is trusted with.
 2. The key is the issuer's, by `kid`; then the signature; then the claims, for this server's resource and no other.
-3. Who the caller is (account, agent) is read as the broker reads it, so that both route it to the same version.
+3. Who the caller is (account, agent) is read as the broker reads it, so that both route it to the same version. A token of
+   the broker itself is a credential: this server is where a gated tool spends it, and the call is the tool's call.
 
 The token is exchanged for a credential and goes nowhere else.
 """
@@ -15,6 +16,8 @@ from dataclasses import dataclass, field
 
 from broker.domain.errors import Reason, Refusal
 from broker.domain.policy.document import Ceiling, ClaimNames, IssuerTrust, KeySource
+from broker.domain.tokens.claims import KnownCredential, read_credential
+from broker.domain.tokens.delegation import read_delegated
 from broker.domain.tokens.subject import Subject, read_subject
 from broker.domain.tokens.verify import Expectation, VerifiedClaims, check_header, verify_claims
 from broker.engines import jws
@@ -54,7 +57,10 @@ def trusted_issuer(
 
 
 class SubjectVerifier:
-    """Verifies subject tokens for one resource. No issuers: nobody is believed."""
+    """Verifies subject tokens for one resource. No issuers: nobody is believed.
+
+    broker: which of the issuers is the broker, if any is: its tokens are credentials.
+    """
 
     def __init__(
         self,
@@ -62,12 +68,14 @@ class SubjectVerifier:
         issuers: Iterable[IssuerTrust],
         resource: str,
         keys: KeySets,
+        broker: str | None = None,
         leeway_seconds: int = 10,
         clock: Callable[[], float] = time.time,
     ) -> None:
         self.resource = resource
         self.issuers = {trust.issuer: trust for trust in issuers}
         self._keys = keys
+        self._broker = broker
         self._leeway = leeway_seconds
         self._clock = clock
 
@@ -103,7 +111,16 @@ class SubjectVerifier:
         verified = verify_claims(claims, expectation, now=int(self._clock()))
         if isinstance(verified, Refusal):
             return verified
-        subject = read_subject(claims, trust)
+        subject = read_subject(claims, trust) if trust.issuer != self._broker else _delegated(verified, key.kid)
         if isinstance(subject, Refusal):
             return subject
         return VerifiedSubject(token=token, claims=verified, subject=subject)
+
+
+def _delegated(verified: VerifiedClaims, kid: str | None) -> Subject | Refusal:
+    credential = read_credential({**verified.claims, "aud": verified.audience})
+    if isinstance(credential, Refusal):
+        return credential
+    if kid is None:  # it could not be revoked
+        return Refusal(Reason.TOKEN_KEY_UNKNOWN, "the broker's key has no kid", where="kid")
+    return read_delegated(KnownCredential(credential, kid))

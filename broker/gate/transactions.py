@@ -1,6 +1,7 @@
 """`txn`: one id for one logical call, over all its rounds (RFC 8417 §2.2; MCP 2026-07-28, multi-round-trip requests).
 
-1. A call gets a new `txn`; a call that a tool makes while it runs has the `txn` of the tool's own call.
+1. A call gets a new `txn`; a call that a tool makes while it runs has the `txn` of the tool's own call, also where it makes it
+   at another server, with its credential.
 2. A round that asks the client for input ends with a `requestState`; the round that brings this state back, from the same
    principal for the same tool, continues the same call. What a client sends is looked up, never taken for a `txn`.
 3. At most `MAX_OPEN` rounds are remembered, for `OPEN_SECONDS`; a forgotten one continues under a new `txn`.
