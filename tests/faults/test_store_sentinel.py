@@ -194,8 +194,11 @@ async def test_a_rollback_that_was_acknowledged_and_lost_in_a_failover_is_replay
         wait_for(lambda: admin.info("replication")["connected_slaves"], "no replica follows")
     async with composed(tmp_path, store=group.url, tenant=tenant) as (parts, _):
         exchange, introspect = parts.use_cases.exchange.exchange, parts.use_cases.introspection.introspect
-        form = exchange_form(
-            authorization_details=detail(TOOL, version=CANARY, task="report", arguments={"query": "select 1"})
+        form, stable = (
+            exchange_form(
+                authorization_details=detail(TOOL, version=version, task="report", arguments={"query": "select 1"})
+            )
+            for version in (CANARY, STABLE)
         )
         tokens: list[str] = []
         granted_after: list[str] = []
@@ -230,13 +233,16 @@ async def test_a_rollback_that_was_acknowledged_and_lost_in_a_failover_is_replay
         async with asyncio.timeout(PATIENCE_SECONDS):
             while True:
                 try:
-                    answer = await exchange(CLIENT, form, request_id=parts.entropy.token())
+                    fresh = await exchange(CLIENT, stable, request_id=parts.entropy.token())
                 except BrokerError:
                     await asyncio.sleep(0.01)
                 else:
                     break
         over.set()
         await asyncio.gather(*callers)
+        assert isinstance(fresh, Granted)
+        assert (await introspect(CLIENT, {"token": fresh.access_token}))["active"] is True
+        answer = await exchange(CLIENT, form, request_id=parts.entropy.token())
         assert isinstance(answer, Refusal)
         assert answer.reason is Reason.VERSION_ROLLED_BACK
         assert granted_after == []
@@ -246,9 +252,3 @@ async def test_a_rollback_that_was_acknowledged_and_lost_in_a_failover_is_replay
         assert await parts.store.issue(an_issue("4", seq=parts.cache.view.seq)) is IssueRefused.NOT_MINTABLE
         active = [token for token in tokens if (await introspect(CLIENT, {"token": token}))["active"]]
         assert active == []
-        stable = exchange_form(
-            authorization_details=detail(TOOL, version=STABLE, task="report", arguments={"query": "select 1"})
-        )
-        fresh = await exchange(CLIENT, stable, request_id=parts.entropy.token())
-        assert isinstance(fresh, Granted)
-        assert (await introspect(CLIENT, {"token": fresh.access_token}))["active"] is True

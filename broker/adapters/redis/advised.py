@@ -80,7 +80,14 @@ class Advised:
 
     async def open(self) -> AbstractConnection:
         votes = await self._votes()
-        connection, self._present = await self._first([name for name, _ in votes.most_common()])
+        tried = [name for name, _ in votes.most_common()]
+        try:
+            connection, self._present = await self._first(tried)
+        except (BrokerError, RedisError, OSError):
+            others = [name for name, _ in (await self._votes(of_all=True)).most_common() if name not in tried]
+            if not others:
+                raise
+            connection, self._present = await self._first(others)
         return connection
 
     def is_present(self, connection: AbstractConnection) -> bool:
@@ -105,8 +112,11 @@ class Advised:
                 connection, self._present = await self._first([named])
                 await closed(connection)
 
-    async def _votes(self) -> Counter[Address]:
-        """How many name which address. Raises what stands in the way where nobody names one."""
+    async def _votes(self, *, of_all: bool = False) -> Counter[Address]:
+        """How many name which address. of_all: also of those who answer when more than half have named one already.
+
+        Raises what stands in the way where nobody names one.
+        """
         known = self._advice.known
         asking = [asyncio.create_task(self._ask(adviser)) for adviser in known]
         votes: Counter[Address] = Counter()
@@ -123,7 +133,7 @@ class Advised:
                         answered += 1
                         if named is not None:
                             votes[named] += 1
-                            if votes[named] * 2 > len(known):
+                            if votes[named] * 2 > len(known) and not of_all:
                                 break
         finally:
             await _ended(asking)
