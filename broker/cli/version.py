@@ -98,6 +98,8 @@ def show_answer(answer: dict[str, Any], *, as_json: bool = False) -> None:
     for scope in answer["revoked"]:
         which = "signed with it" if scope.startswith("key:") else f"with rseq below {answer['seq']}"
         click.echo(f"revoked {scope}: every credential {which} is dead")
+    if answer["changed"] and "replicas" in answer:
+        click.echo(f"{answer['replicas']} replicas of the store have it")
     if answer.get("replicas") == 0:
         click.echo("no replica of the store has it yet; if the primary is lost now, it is replayed from the audit log")
 

@@ -30,6 +30,7 @@ from broker.services.receipts import Receipts
 from broker.services.recorder import Recorder
 
 REMEMBERED: Final = 256
+HEARING_SECONDS: Final = 0.25
 TOLD_SECONDS: Final = 0.25
 """How often a wait says that it goes on while nothing changes."""
 
@@ -72,6 +73,9 @@ class ReceiptStatements:
     async def find(self, point: Point) -> Revocation | Refusal:
         """What was revoked at a point of the clock, as the logs of this broker have it."""
         found = await asyncio.to_thread(self._search, point)
+        if found is None:  # it may have been made by another replica just now, and be on its way into the log here
+            await asyncio.sleep(HEARING_SECONDS)
+            found = await asyncio.to_thread(self._search, point)
         return found or Refusal(
             Reason.RECEIPT_UNKNOWN,
             "no revocation at this gen and seq is in this broker's log; a command that revokes answers with both",
