@@ -8,7 +8,7 @@ TRIAL := .broker
 LOCK := $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header
 
 .DEFAULT_GOAL := help
-.PHONY: help demo serve test lint fix bench bench-policy bench-revoke bench-memory fuzz soundness lock
+.PHONY: help demo serve test lint fix bench bench-policy bench-rollback bench-revoke bench-memory fuzz soundness lock
 
 help: ## Show this
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 18
@@ -47,6 +47,9 @@ fix: $(STAMP) ## Mend what ruff can mend
 
 bench: $(STAMP) ## CPU per request beside its own crypto
 	@$(BIN)/python -m tests.bench
+
+bench-rollback: $(STAMP) ## From a rollback to the last of 1, 50, 200 verifiers that refuses, beside a bare echo of events
+	@$(BIN)/python -m tests.bench.rollback
 
 bench-policy: $(STAMP) ## broker policy check over 300 real tools: first run, second run, memory
 	@$(BIN)/python -m tests.bench.policy_check

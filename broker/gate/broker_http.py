@@ -18,6 +18,7 @@ import httpx2
 
 from broker.domain.canonical import JsonError, JsonObject, JsonValue, parse_json_object
 from broker.domain.errors import BrokerError, ConfigurationError
+from broker.gate.tls import tls_context
 
 MAX_ANSWER_BYTES: Final = 4_194_304
 _MAX_WAIT_SECONDS: Final = 3_600
@@ -81,6 +82,7 @@ class BrokerHttp:
             ),
             follow_redirects=False,
             trust_env=False,
+            verify=tls_context(trust_env=False),
         )
 
     async def aclose(self) -> None:

@@ -5,7 +5,7 @@ Three things go on at once, each as often as it must and no more:
 | task   | does                                                                                                      |
 |--------|-----------------------------------------------------------------------------------------------------------|
 | listen | takes events from the stream, resumes by what it has; a gap, another gen, a step back: resync by a snapshot |
-| renew  | asks for a lease every `RENEW_SECONDS`, and at once when something was applied, so that receipts are quick   |
+| renew  | asks for a lease every `RENEW_SECONDS`, and soon after a revocation was applied, so that receipts are quick |
 | keep   | writes down how far it got; only what is on disk is reported as applied (a restart must not forget it)      |
 
 1. A lease counts from before its request was sent, by the monotonic clock. No two requests are under way at once.
@@ -38,6 +38,7 @@ from broker.gate.feed_state import Seen, StateFile
 
 SILENCE_SECONDS: Final = 1.5
 PROBE_SECONDS: Final = 30.0
+ACKNOWLEDGE_SECONDS: Final = 0.05
 MAX_PAUSE_SECONDS: Final = 2.0
 _FIRST_PAUSE_SECONDS: Final = 0.05
 _MUTE_STREAMS: Final = 2
@@ -77,6 +78,8 @@ class Follower:
         self._seconds = seconds
         self._due = asyncio.Event()
         self._unsaved = asyncio.Event()
+        self._urgent = START
+        self._acknowledged = START
         self._moved = asyncio.Event()
         self._granted = 0
         self._changed: dict[str, float] = {}
@@ -226,12 +229,15 @@ class Follower:
                 self._changed.clear()
             case Change():
                 self._changed.update((version.partition("@")[0], now) for version in event.versions)
+                if not event.marks:
+                    self._unsaved.set()
+                    return  # nobody waits for the acknowledgement of a step that revokes nothing
             case Heartbeat():
                 return
+        self._unsaved.set()
+        self._urgent = self.view.point
         if self._state is None:
             self._due.set()
-        else:
-            self._unsaved.set()
 
     async def _renew(self) -> None:
         """Rule 1, for ever."""
@@ -242,8 +248,9 @@ class Follower:
             sent_at = self._seconds()
             while beat <= sent_at:
                 beat += RENEW_SECONDS
+            applied = self._applied()
             try:
-                granted = await self._client.renew(self.verifier, self._applied())
+                granted = await self._client.renew(self.verifier, applied)
             except BrokerUnreachableError as error:
                 self._complain("lease", f"no lease: {error}")
             except Exception:
@@ -251,11 +258,14 @@ class Follower:
             else:
                 self._complaints.pop("lease", None)
                 self._granted += 1
+                self._acknowledged = applied
                 self.leases.grant(granted.point, sent_at=sent_at, lease_seconds=granted.lease_seconds, view=self.view)
                 self._tell()
             try:
                 async with asyncio.timeout(max(0.0, beat - self._seconds())):
                     await self._due.wait()
+                    # Acknowledgements must not get in the way of the news to those who have not heard it.
+                    await asyncio.sleep(_spread(ACKNOWLEDGE_SECONDS))
             except TimeoutError:
                 pass
 
@@ -282,7 +292,8 @@ class Follower:
             self._unsaved.set()
             return False
         self.view.revoked_kids |= self._saved.keys  # a process beside this one may have heard of more
-        self._due.set()
+        if self._acknowledged < self._urgent:
+            self._due.set()
         return True
 
     def _tell(self) -> None:

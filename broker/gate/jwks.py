@@ -19,6 +19,7 @@ from broker.domain.errors import Refusal
 from broker.domain.tokens.keys import VerificationKey
 from broker.domain.tokens.keyset import Schedule
 from broker.engines.key_cache import KeyCache, KeysUnreadableError
+from broker.gate.tls import tls_context
 
 DEADLINE_SECONDS: Final = 2.0
 MAX_BYTES: Final = 262_144
@@ -38,7 +39,9 @@ class GateKeys:
             if not _is_fetchable(url):
                 raise ValueError(f"{url} is neither https nor http on loopback: keys from it cannot be trusted")
         self._urls = list(urls)
-        self._client = httpx2.AsyncClient(timeout=DEADLINE_SECONDS, mounts={"http://": httpx2.AsyncHTTPTransport()})
+        trusted = tls_context(trust_env=True)
+        plain = httpx2.AsyncHTTPTransport(verify=trusted)
+        self._client = httpx2.AsyncClient(timeout=DEADLINE_SECONDS, verify=trusted, mounts={"http://": plain})
         self._cache = KeyCache(urls[0], self._fetch, schedule=schedule or Schedule(), seconds=seconds)
 
     async def find(self, *, kid: str | None, algorithm: str) -> VerificationKey | Refusal:

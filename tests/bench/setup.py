@@ -89,7 +89,7 @@ def start_broker(folder: Path) -> BenchBroker:
         cwd=ROOT,
     )
     url = f"http://127.0.0.1:{port}"
-    _wait_for_port(port, process)
+    wait_for_port(port, process)
     os.sched_setaffinity(process.pid, {SERVER_CORE})
     for thread in Path(f"/proc/{process.pid}/task").iterdir():
         os.sched_setaffinity(int(thread.name), {SERVER_CORE})
@@ -232,7 +232,7 @@ def _children(pid: int) -> list[int]:
     return found
 
 
-def _wait_for_port(port: int, process: subprocess.Popen[bytes]) -> None:
+def wait_for_port(port: int, process: subprocess.Popen[bytes]) -> None:
     deadline = time.monotonic() + DEADLINE_SECONDS
     while time.monotonic() < deadline:
         if process.poll() is not None:
