@@ -11,10 +11,12 @@ from typing import Any
 
 from broker.app.compose import Parts
 from broker.domain.errors import Reason, Refusal
-from broker.domain.lifecycle.rollout import Rollback
+from broker.domain.ids import ClientId, ToolName, Version
+from broker.domain.lifecycle.rollout import Promote, Rollback
+from broker.domain.tokens.client_auth import Secret
 from broker.services.exchange import Granted
 
-from broker_parts import detail, exchange_form
+from broker_parts import SECRETS, detail, exchange_form
 from composed_broker import CANARY, CLIENT, STABLE, TOOL, command, composed
 
 EXCHANGES = 200
@@ -76,3 +78,20 @@ async def test_a_view_that_fell_behind_costs_one_more_look(tmp_path: Path) -> No
         assert isinstance(refused, Refusal)
         assert refused.reason is Reason.VERSION_ROLLED_BACK
         assert calls(parts) - before == 2  # the refused step, and the view
+
+
+async def test_a_delegated_exchange_costs_one_store_call_too_however_long_its_chain(tmp_path: Path) -> None:
+    ticket, first = ToolName("ticket.edit"), Version("1")
+    behind = Secret(ClientId("vector-mcp"), SECRETS["vector-mcp"][1], "client_secret_basic")
+    async with composed(tmp_path, tending=False) as (parts, _):
+        publish = await parts.policies.publishing(ticket, first, by="operator")
+        assert not isinstance(publish, Refusal)
+        await command(parts, publish)
+        await command(parts, Promote(ticket, first))
+        held = await exchange(parts, exchange_form())
+        for _ in range(9):
+            assert isinstance(held, Granted)
+            before, asked = calls(parts), exchange_form(subject_token=held.access_token)
+            use_case = parts.use_cases.exchange
+            held = await use_case.exchange(behind, asked, request_id=parts.entropy.token())
+            assert calls(parts) == before + 1

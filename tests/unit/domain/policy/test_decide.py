@@ -11,6 +11,7 @@ from broker.domain.policy.decide import Permit, decide, tasks_for
 from broker.domain.policy.document import (
     ArgumentFacts,
     ArgumentRule,
+    Bounds,
     Ceiling,
     ClientTrust,
     Defaults,
@@ -152,6 +153,35 @@ def test_the_agents_issuer_has_a_ceiling_too():
     outcome = ask(principal=principal, arguments={}, facts=needs("db:read"), policy=policy)
     assert reason(outcome) is Reason.CEILING_EXCEEDED
     assert AGENTS in outcome.why
+
+
+def delegated(*clients: str, issuers: tuple[str, ...] = (IDP,)):
+    """The analyst, through a chain of these clients; the agent is the last of them, at the broker."""
+    return replace(
+        ANALYST, agent_issuer="https://broker.example", agent=clients[-1], bounded_by=Bounds(issuers, clients)
+    )
+
+
+def test_in_a_delegation_the_broker_needs_no_trust_as_an_issuer():
+    policy = replace(POLICY, clients={**POLICY.clients, "front": client("other.*")})
+    permit = ask(principal=delegated("front"), arguments={}, facts=needs("db:read"), policy=policy)
+    assert isinstance(permit, Permit), permit
+
+
+@pytest.mark.parametrize(
+    ("front", "principal", "expected"),
+    [
+        (None, delegated("front"), Reason.SUBJECT_CREDENTIAL_DEAD),
+        (client("other.*", ceiling=Ceiling(("other.*",), ("*",))), delegated("front"), Reason.CEILING_EXCEEDED),
+        (client("other.*", ceiling=Ceiling(("*",), ("files:*",))), delegated("front"), Reason.CEILING_EXCEEDED),
+        (client("other.*"), delegated("front", issuers=(IDP, AGENTS)), Reason.TOKEN_ISSUER_UNKNOWN),
+        (client("other.*"), delegated("front", "gone"), Reason.SUBJECT_CREDENTIAL_DEAD),
+    ],
+)
+def test_the_ceilings_of_everybody_in_a_chain_hold(front, principal, expected):
+    known = {**POLICY.clients} if front is None else {**POLICY.clients, "front": front}
+    policy = replace(POLICY, clients=known)
+    assert reason(ask(principal=principal, arguments={}, facts=needs("db:read"), policy=policy)) is expected
 
 
 # 2. Task
