@@ -95,6 +95,7 @@ def compose(
     recorder = Recorder(audit, store)
     knowledge = Knowledge(log=audit, logs=logs, clock=clock, entropy=entropy)
     statements = Statements(issuer=issuer, signer=keys, reader=reader, clock=clock, entropy=entropy)
+    peers = HttpPeers(settings.peers, statement=statements.make)
     key_retirement = KeyRetirement(keys)
     incarnation = IncarnationService(
         fence=store,
@@ -102,7 +103,7 @@ def compose(
         log=audit,
         logs=logs,
         knowledge=knowledge,
-        peers=HttpPeers(settings.peers, statement=statements.make),
+        peers=peers,
         cache=cache,
         clock=clock,
         entropy=entropy,
@@ -178,7 +179,9 @@ def compose(
         administrators=Administrators(clients=clients, store=store),
         policies=policies,
         keys=signing_keys,
-        replicas=Replicas(statements=statements, knowledge=knowledge),
+        replicas=Replicas(
+            statements=statements, knowledge=knowledge, peers=peers, following=following, recorder=recorder
+        ),
         readiness=readiness,
         refusals=Refusals(recorder=recorder, clock=clock),
         policy=policy,

@@ -100,6 +100,12 @@ def show_answer(answer: dict[str, Any], *, as_json: bool = False) -> None:
         click.echo(f"revoked {scope}: every credential {which} is dead")
     if answer["changed"] and "replicas" in answer:
         click.echo(f"{answer['replicas']} replicas of the store have it")
+    recorded = answer.get("recorded_by")
+    if recorded and 2 * recorded["replicas"] <= recorded["of"]:
+        click.echo(
+            f"on record at {recorded['replicas']} of {recorded['of']} replicas so far; should the store be lost before a majority "
+            "has it, and this replica with it, repeat the command"
+        )
     if answer.get("replicas") == 0:
         click.echo("no replica of the store has it yet; if the primary is lost now, it is replayed from the audit log")
 

@@ -36,7 +36,7 @@ from broker.services.versions import Versions
 
 log: Final = logging.getLogger("broker.http")
 Outcome = TypeVar("Outcome")
-_RECORDED: Final = ("/admin/", "/tools/", "/calls")
+_RECORDED: Final = ("/admin/", "/replicas/", "/tools/", "/calls")
 
 
 @dataclass(frozen=True, slots=True)

@@ -78,6 +78,9 @@ async def answer_revoking(
         unrecorded, moved = error, Moved(*error.point, changed=True, records=(), revoked=revokes)
     point = Point(moved.gen, moved.seq)
     answer: JsonObject = {**show_moved(moved), "receipt_at": receipt_path(*_pair(point))}
+    recorded_by = await use_cases.replicas.recorded_by(point) if moved.changed else None
+    if recorded_by is not None:
+        answer["recorded_by"] = recorded_by
     if not wait:
         return answer_json(answer)
     request_id = request_id_of(request)

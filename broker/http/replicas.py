@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
-from fastapi import APIRouter, Request, Response
+from typing import Annotated
 
+from fastapi import APIRouter, Query, Request, Response
+
+from broker.domain.canonical import MAX_INTEGER
+from broker.domain.revocation.feed import Point
 from broker.http.admitted import answer_json
 from broker.http.context import UseCases, credentials_of, settled
+
+Counter = Annotated[int, Query(ge=0, le=MAX_INTEGER)]
 
 router = APIRouter(
     prefix="/replicas",
@@ -15,6 +21,13 @@ router = APIRouter(
         503: {"description": "The audit logs cannot be read"},
     },
 )
+
+
+@router.get("/recorded", summary="Whether this replica has on record what was done up to a point of the clock")
+async def recorded(request: Request, gen: Counter, seq: Counter) -> Response:
+    use_cases: UseCases = request.app.state.use_cases
+    told = settled(await use_cases.replicas.has_recorded(credentials_of(request), Point(gen, seq)))
+    return answer_json({"recorded": told})
 
 
 @router.get("/knowledge", summary="What this replica's audit logs say of the store")

@@ -68,6 +68,7 @@ class Following:
         self._retire = retire
         self._monotonic = monotonic
         self._view = RevocationView()
+        self._on_record = Point(0, 0)
         self._kept: deque[Change] = deque(maxlen=KEPT)
         self._reached: deque[tuple[Point, float]] = deque(maxlen=KEPT)
         self._proved = (0, 0.0)
@@ -92,6 +93,11 @@ class Following:
         """When this process first had a beat in the present gen acknowledged by the required replicas; now, if none was yet."""
         gen, since = self._proved
         return since if gen == self._view.gen else self._monotonic()
+
+    @property
+    def on_record(self) -> Point:
+        """Up to where what other processes did stands in this process's log, or waits to be written there."""
+        return self._on_record
 
     def snapshot(self) -> Snapshot:
         """Everything that is known. Raises `StoreUnavailableError` where nothing is."""
@@ -206,6 +212,7 @@ class Following:
         await self._retire(event)
         # whether one of these was known does not matter: the same content twice is the same content
         await self._hear(Step(content.point, "", content.versions, content.marks))
+        self._on_record = content.point
         await self._refresh()
 
     async def _take_step(self, step: Step) -> bool:
@@ -228,6 +235,7 @@ class Following:
         await self._retire(event)
         if not self._recorder.is_own(step.id):
             await self._hear(step)
+        self._on_record = step.point
         await self._refresh()
         return True
 

@@ -3,25 +3,34 @@
 1. Who asks shows a statement of its own type, a minute old at most, signed with the signing key that all replicas share. A
    credential is no such statement, nor is an administrator's assertion.
 2. What is told: all that the logs of this replica say of the store, as of now, whether this replica is ready or not.
+3. Who has acted asks the others whether they have it on record. They answer as soon as they have, or after `RECORD_SECONDS`; what
+   has acted does not wait for it.
 """
 
 from __future__ import annotations
 
+import asyncio
 from typing import Final
 
 from broker.domain.audit.knowledge import knowledge_json
 from broker.domain.canonical import JsonObject
 from broker.domain.errors import Reason, Refusal
+from broker.domain.revocation.feed import Point
 from broker.domain.tokens.client_auth import AssertionText, ClientCredentials
 from broker.domain.tokens.verify import Expectation, check_header, verify_claims
 from broker.ports.keys import Signer
+from broker.ports.peers import Peers
 from broker.ports.system import Clock, Entropy
 from broker.ports.tokens import TokenReader
+from broker.services.following import Following
 from broker.services.knowledge import Knowledge
+from broker.services.recorder import Recorder
 
 TYPE: Final = "mayfly-replica+jwt"
 LIFETIME_SECONDS: Final = 60
 LEEWAY_SECONDS: Final = 10
+RECORD_SECONDS: Final = 0.4
+_POLL_SECONDS: Final = 0.01
 
 
 class Statements:
@@ -83,9 +92,14 @@ class Statements:
 class Replicas:
     """The use cases; one for a process."""
 
-    def __init__(self, *, statements: Statements, knowledge: Knowledge) -> None:
+    def __init__(
+        self, *, statements: Statements, knowledge: Knowledge, peers: Peers, following: Following, recorder: Recorder
+    ) -> None:
         self._statements = statements
         self._knowledge = knowledge
+        self._peers = peers
+        self._following = following
+        self._recorder = recorder
 
     async def knowledge(self, shown: ClientCredentials | Refusal) -> JsonObject | Refusal:
         """What this replica knows (rule 2)."""
@@ -93,6 +107,26 @@ class Replicas:
         if refused is not None:
             return refused
         return knowledge_json((await self._knowledge.own()).state)
+
+    async def has_recorded(self, shown: ClientCredentials | Refusal, point: Point) -> bool | Refusal:
+        """Whether this replica has on record what was done up to a point (rule 3)."""
+        refused = self._statements.check(shown)
+        if refused is not None:
+            return refused
+        deadline = asyncio.get_running_loop().time() + RECORD_SECONDS
+        while not self._has(point) and asyncio.get_running_loop().time() < deadline:  # noqa: ASYNC110  # two things move
+            await asyncio.sleep(_POLL_SECONDS)
+        return self._has(point)
+
+    def _has(self, point: Point) -> bool:
+        return self._following.on_record >= point and self._recorder.is_recorded
+
+    async def recorded_by(self, point: Point) -> JsonObject | None:
+        """How many replicas, this one included, have on record what this one has just done; None where it is the only one."""
+        answers = await self._peers.recorded(point)
+        if not answers:
+            return None
+        return {"replicas": 1 + sum(answer is True for answer in answers.values()), "of": 1 + len(answers)}
 
 
 def _refused(detail: str) -> Refusal:

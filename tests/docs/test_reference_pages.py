@@ -15,7 +15,7 @@ from broker.domain.lifecycle.states import Command, State
 from broker.domain.policy import form
 from broker.domain.policy.document import ADMIN_POWERS, CLIENT_POWERS, KINDS
 from broker.domain.tokens.exchange_request import DETAIL_TYPE
-from broker.http import admin, public, receipts
+from broker.http import admin, keys, public, receipts, replicas
 from broker.http.openapi import PATHS
 
 DOCS = Path(__file__).parents[2] / "broker" / "docs"
@@ -41,7 +41,11 @@ def test_wire_names_every_claim_of_a_credential() -> None:
 
 
 def test_wire_names_every_endpoint() -> None:
-    routes = {route.path for router in (public.router, admin.router, receipts.router) for route in router.routes}
+    routes = {
+        route.path
+        for router in (public.router, admin.router, receipts.router, keys.router, replicas.router)
+        for route in router.routes
+    }
     text = page("wire")
     assert {path for path in set(PATHS) | routes if path not in text} == set()
 

@@ -239,6 +239,9 @@ ROUTES: list[tuple[str, str, Any]] = [
     ("POST", "/admin/policy/reload", None),
     ("GET", "/admin/records", None),
     ("GET", "/admin/records?start=-1", None),
+    ("GET", "/admin/records?log=-1", None),
+    ("GET", "/admin/keys", None),
+    ("POST", "/admin/keys/rotate", None),
 ]
 
 
@@ -252,6 +255,8 @@ def test_the_routes_are_all_there_are(wire: Wire) -> None:
         "/admin/receipts/{gen}/{seq}",
         "/admin/policy/reload",
         "/admin/records",
+        "/admin/keys",
+        "/admin/keys/rotate",
     }
 
 

@@ -18,8 +18,10 @@ from broker.domain.audit.knowledge import read_knowledge
 from broker.domain.audit.replay import Replayed
 from broker.domain.canonical import JsonObject, parse_json_object
 from broker.domain.errors import BrokerError, ConfigurationError
+from broker.domain.revocation.feed import Point
 
 ANSWER_SECONDS: Final = 5.0
+RECORDED_SECONDS: Final = 0.7
 MAX_BYTES: Final = 64 * 1024 * 1024
 
 
@@ -40,20 +42,30 @@ class HttpPeers:
         self._statement = statement
         self._answer_seconds = answer_seconds
 
+    async def recorded(self, point: Point) -> Mapping[str, bool | str]:
+        path = f"/replicas/recorded?gen={point.gen}&seq={point.seq}"
+        answers = await asyncio.gather(*(self._ask(url, path, within_seconds=RECORDED_SECONDS) for url in self._urls))
+        return {
+            url: answer if isinstance(answer, str) else answer.get("recorded") is True
+            for url, answer in zip(self._urls, answers, strict=True)
+        }
+
     async def knowledge(self) -> Mapping[str, Replayed | str]:
-        answers = await asyncio.gather(*(self._ask(url, "/replicas/knowledge") for url in self._urls))
+        answers = await asyncio.gather(
+            *(self._ask(url, "/replicas/knowledge", within_seconds=self._answer_seconds) for url in self._urls)
+        )
         return {
             url: answer if isinstance(answer, str) else _understood(answer)
             for url, answer in zip(self._urls, answers, strict=True)
         }
 
-    async def _ask(self, url: str, path: str) -> JsonObject | str:
+    async def _ask(self, url: str, path: str, *, within_seconds: float) -> JsonObject | str:
         """The answer's JSON, or why there is none."""
         try:
             headers = {"authorization": f"Bearer {self._statement()}"}
             async with (
-                asyncio.timeout(self._answer_seconds),
-                httpx2.AsyncClient(trust_env=not is_loopback(url), timeout=self._answer_seconds) as http,
+                asyncio.timeout(within_seconds),
+                httpx2.AsyncClient(trust_env=not is_loopback(url), timeout=within_seconds) as http,
                 http.stream("GET", f"{url}{path}", headers=headers) as response,
             ):
                 if response.status_code != 200:
@@ -65,7 +77,7 @@ class HttpPeers:
                         return "its answer is too large"
             return parse_json_object(bytes(body))
         except TimeoutError:
-            return f"it did not answer within {self._answer_seconds:g} s"
+            return f"it did not answer within {within_seconds:g} s"
         except httpx2.HTTPError as error:
             return f"it cannot be reached, {type(error).__name__}"
         except BrokerError as error:
