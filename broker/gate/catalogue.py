@@ -1,6 +1,7 @@
 """What the broker says of each tool, kept for a second.
 
-1. An entry is used for `ttl_seconds`, then asked for again with its ETag. Requests for one tool share one answer.
+1. An entry is used for `ttl_seconds`, then asked for again with its ETag; at once where the broker's feed, if this process
+   follows it, has said something of the tool's versions since. Requests for one tool share one answer.
 2. Who has reason to doubt an entry asks for one that is not older than a moment: the entry was asked for after it.
 3. The broker away: the last entry stays, and can only lead to a refusal, since the exchange fails then, too. Without an
    entry: `BrokerUnreachableError`. The broker is asked again after `RETRY_SECONDS`.
@@ -70,9 +71,16 @@ class Catalogue:
     """The versions of the tools that this process serves. Ask for served names only: each name is remembered."""
 
     def __init__(
-        self, broker: BrokerClient, *, ttl_seconds: float = 1.0, clock: Callable[[], float] = time.monotonic
+        self,
+        broker: BrokerClient,
+        *,
+        changed_at: Callable[[ToolName], float] = lambda tool: float("-inf"),
+        ttl_seconds: float = 1.0,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
+        """changed_at: a moment of `clock`, when the tool's versions were last heard to change."""
         self._broker = broker
+        self._changed_at = changed_at
         self._ttl = ttl_seconds
         self.now = clock
         self._entries: dict[ToolName, _Entry] = {}
@@ -84,7 +92,7 @@ class Catalogue:
         not_before: a moment of `now()`; an entry that was asked for earlier is asked for again.
         """
         entry = self._entries.setdefault(tool, _Entry())
-        wanted = self.now() - self._ttl if not_before is None else not_before
+        wanted = max(self.now() - self._ttl, self._changed_at(tool)) if not_before is None else not_before
         if entry.asked_at >= wanted:
             return entry.known
         async with entry.lock:

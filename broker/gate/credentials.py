@@ -31,6 +31,12 @@ from broker.ports.keys import KeySets
 LEEWAY_SECONDS: Final = 10
 ALGORITHMS: Final = ("ES256", "RS256", "EdDSA")
 MAX_REMEMBERED: Final = 8_192
+DEAD: Final = {
+    Standing.REVOKED: "it was revoked",
+    Standing.NOT_SERVED: "its tool version is not served any more",
+    Standing.OTHER_GEN: "it is from before the broker's store was claimed anew: get a new one",
+}
+"""What the holder of a dead credential is told; the other standings but `ALIVE` are no answer about it."""
 
 
 class Presented:

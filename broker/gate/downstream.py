@@ -27,7 +27,7 @@ import secrets
 import time
 from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
-from typing import Final, TypeAlias, assert_never
+from typing import TypeAlias, assert_never
 
 from broker.domain.errors import Reason, Refusal
 from broker.domain.revocation.view import Standing
@@ -47,18 +47,12 @@ from broker.gate.bearer import (
 from broker.gate.broker_client import BrokerClient
 from broker.gate.broker_http import BrokerUnreachableError, Refused, addresses
 from broker.gate.client_auth import load_client_auth
-from broker.gate.credentials import CredentialReader, Presented
+from broker.gate.credentials import DEAD, CredentialReader, Presented
 from broker.gate.following import Following, StateSetting
 from broker.gate.keys import broker_keys
 from broker.ports.keys import KeySets
 
 ScopeFor: TypeAlias = Callable[[Scope], "str | Collection[str] | None"]
-
-_DEAD: Final = {
-    Standing.REVOKED: "it was revoked",
-    Standing.NOT_SERVED: "its tool version is not served any more",
-    Standing.OTHER_GEN: "it is from before the broker's store was claimed anew: get a new one",
-}
 
 logger = logging.getLogger("broker.gate")
 
@@ -173,7 +167,7 @@ class CredentialVerifier:
         if presented.credential.uses is not None:
             # What is dead here is dead; what is not, or not known here, the broker decides.
             standing = presented.standing(self._following.start())
-            return _dead(standing) if standing in _DEAD else await self._ask(presented.credential, token)
+            return _dead(standing) if standing in DEAD else await self._ask(presented.credential, token)
         standing = await self._following.judge(presented)
         match standing:
             case Standing.ALIVE:
@@ -201,7 +195,7 @@ class CredentialVerifier:
 
 
 def _dead(standing: Standing) -> Denial:
-    return invalid_token(Refusal(Reason.CREDENTIAL_REVOKED, _DEAD[standing]))
+    return invalid_token(Refusal(Reason.CREDENTIAL_REVOKED, DEAD[standing]))
 
 
 def _names(value: str | Collection[str] | None) -> frozenset[str] | None:

@@ -1,6 +1,6 @@
 """The caller's token at a fastmcp server, verified by the gate's own code.
 
-A token that is not believed is a 401 with `WWW-Authenticate`, which the framework sends; keys that cannot be had are a
+A token that is not believed is a 401 with `WWW-Authenticate`, which the framework sends; keys or a feed that cannot be had are a
 failure of the server, not of the token, so the client is not sent through a login.
 """
 
@@ -14,6 +14,7 @@ from fastmcp.server.auth.auth import TokenVerificationError
 from pydantic import Field
 
 from broker.domain.errors import Reason, Refusal
+from broker.gate.broker_http import BrokerUnreachableError
 from broker.gate.fastmcp_token import calling
 from broker.gate.subject import SubjectVerifier, VerifiedSubject
 
@@ -35,7 +36,10 @@ class SubjectTokenVerifier(TokenVerifier):
 
     async def verify_token(self, token: str) -> AccessToken | None:
         """The token's facts, or None where it is not believed."""
-        found = await self.subjects.verify(token)
+        try:
+            found = await self.subjects.verify(token)
+        except BrokerUnreachableError as error:
+            raise TokenVerificationError(str(error)) from None
         if isinstance(found, Refusal):
             if found.reason is Reason.TOKEN_KEYS_UNAVAILABLE:
                 raise TokenVerificationError("the issuer's keys cannot be had at present")
@@ -55,7 +59,10 @@ class SubjectTokenVerifier(TokenVerifier):
 
 
 async def find_caller(subjects: SubjectVerifier) -> VerifiedSubject | Refusal:
-    """Who makes the request that is being served. A token that another verifier let through is verified here, too."""
+    """Who makes the request that is being served. A token that another verifier let through is verified here, too.
+
+    Raises as `SubjectVerifier.verify` does.
+    """
     token = calling()
     if token is None:
         return Refusal(Reason.PARAMETER_MISSING, "no caller is authenticated", where="Authorization")

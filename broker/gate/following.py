@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Literal, TypeAlias
 
+from broker.domain.ids import ToolName
 from broker.domain.revocation.lease import WAIT_SECONDS
 from broker.domain.revocation.view import Standing
 from broker.gate.client_auth import ClientAuth
@@ -95,6 +96,10 @@ class Following:
         if not shared.holders:
             del _shared[loop, self._key]
             await shared.follower.aclose()
+
+    def changed_at(self, tool: ToolName) -> float:
+        """When the feed last said something of a tool's versions, by `time.monotonic`; begins to follow."""
+        return self.start().changed_at(tool)
 
     async def judge(self, presented: Presented) -> Standing:
         """What is known of a credential; `UNKNOWN` where no lease is held. Waits shortly for what is about to be known."""

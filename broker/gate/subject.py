@@ -4,6 +4,7 @@
 2. The key is the issuer's, by `kid`; then the signature; then the claims, for this server's resource and no other.
 3. Who the caller is (account, agent) is read as the broker reads it, so that both route it to the same version. A token of
    the broker itself is a credential: this server is where a gated tool spends it, and the call is the tool's call.
+4. A credential must also be alive, by the broker's feed where this server follows it; the exchange judges it once more.
 
 The token is exchanged for a credential and goes nowhere else.
 """
@@ -16,11 +17,15 @@ from dataclasses import dataclass, field
 
 from broker.domain.errors import Reason, Refusal
 from broker.domain.policy.document import Ceiling, ClaimNames, IssuerTrust, KeySource
+from broker.domain.revocation.view import Standing
 from broker.domain.tokens.claims import KnownCredential, read_credential
 from broker.domain.tokens.delegation import read_delegated
 from broker.domain.tokens.subject import Subject, read_subject
 from broker.domain.tokens.verify import Expectation, VerifiedClaims, check_header, verify_claims
 from broker.engines import jws
+from broker.gate.broker_http import BrokerUnreachableError
+from broker.gate.credentials import DEAD, Presented
+from broker.gate.following import Following
 from broker.gate.keys import GateKeySets
 from broker.ports.keys import KeySets
 
@@ -59,7 +64,8 @@ def trusted_issuer(
 class SubjectVerifier:
     """Verifies subject tokens for one resource. No issuers: nobody is believed.
 
-    broker: which of the issuers is the broker, if any is: its tokens are credentials.
+    broker: which of the issuers is the broker, if any is: its tokens are credentials. following: its feed; None: only the
+    exchange finds out whether a credential is alive.
     """
 
     def __init__(
@@ -69,6 +75,7 @@ class SubjectVerifier:
         resource: str,
         keys: KeySets,
         broker: str | None = None,
+        following: Following | None = None,
         leeway_seconds: int = 10,
         clock: Callable[[], float] = time.time,
     ) -> None:
@@ -76,6 +83,7 @@ class SubjectVerifier:
         self.issuers = {trust.issuer: trust for trust in issuers}
         self._keys = keys
         self._broker = broker
+        self._following = following
         self._leeway = leeway_seconds
         self._clock = clock
 
@@ -85,7 +93,10 @@ class SubjectVerifier:
             await self._keys.close()
 
     async def verify(self, token: str) -> VerifiedSubject | Refusal:
-        """The caller that a token speaks of, or why it is not believed."""
+        """The caller that a token speaks of, or why it is not believed.
+
+        Raises `BrokerUnreachableError` where nobody knows whether a credential is alive.
+        """
         unverified = jws.read_unverified(token)
         if isinstance(unverified, Refusal):
             return unverified
@@ -114,6 +125,10 @@ class SubjectVerifier:
         subject = read_subject(claims, trust) if trust.issuer != self._broker else _delegated(verified, key.kid)
         if isinstance(subject, Refusal):
             return subject
+        if subject.parent is not None and self._following is not None:
+            dead = await _judge(subject.parent, self._following)
+            if dead is not None:
+                return dead
         return VerifiedSubject(token=token, claims=verified, subject=subject)
 
 
@@ -124,3 +139,12 @@ def _delegated(verified: VerifiedClaims, kid: str | None) -> Subject | Refusal:
     if kid is None:  # it could not be revoked
         return Refusal(Reason.TOKEN_KEY_UNKNOWN, "the broker's key has no kid", where="kid")
     return read_delegated(KnownCredential(credential, kid))
+
+
+async def _judge(known: KnownCredential, following: Following) -> Refusal | None:
+    standing = await following.judge(Presented(known.credential, kid=known.kid))
+    if standing in DEAD:
+        return Refusal(Reason.CREDENTIAL_REVOKED, DEAD[standing])
+    if standing is not Standing.ALIVE:
+        raise BrokerUnreachableError("whether the caller's credential is alive cannot be found out at present")
+    return None

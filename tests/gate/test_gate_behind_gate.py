@@ -14,13 +14,17 @@ from typing import Any
 import httpx2
 import pytest
 from broker.domain.contracts.contract import parse_contract
+from broker.domain.errors import Refusal
+from broker.domain.revocation.lease import LEASE_SECONDS
 from broker.gate import credential
+from broker.gate.broker_http import BrokerUnreachableError
 from broker.gate.fastmcp import VersionGate, version_gate
 from broker.gate.fastmcp_tools import contract_tool
 from broker.gate.subject import trusted_issuer
 from fastmcp import Client, FastMCP
 from fastmcp.client.auth import BearerAuth
 from fastmcp.exceptions import ToolError
+from feed_proxy import proxied
 from gate_parts import DATABASE, KEYS, TASK, idp_trust, protected, running, until
 
 from broker_parts import (
@@ -29,6 +33,7 @@ from broker_parts import (
     BrokerProcess,
     PolicyTree,
     contract,
+    detail,
     pem_of,
     read_log,
     subject_token,
@@ -92,7 +97,7 @@ class Pair:
         transport = httpx2.ASGITransport(app=self.verifier)
         self.database = httpx2.AsyncClient(transport=transport, base_url="http://db.test")
 
-    def gate(self, client: str, resource: str, algorithm: str, *issuers: Any) -> VersionGate:
+    def gate(self, client: str, resource: str, algorithm: str, *issuers: Any, **options: Any) -> VersionGate:
         return version_gate(
             issuer=self.broker.url,
             client_id=client,
@@ -100,7 +105,12 @@ class Pair:
             client_kid=client,
             resource=resource,
             issuers=issuers,
+            **options,
         )
+
+    def own(self) -> Any:
+        """The broker, as an issuer whose tokens the back accepts."""
+        return trusted_issuer(self.broker.url, jwks_url=f"{self.broker.url}/jwks.json")
 
     def front(self) -> FastMCP[Any]:
         async def ask(query: str) -> dict[str, Any]:
@@ -113,15 +123,14 @@ class Pair:
 
         return served(FRONT_TOOL, ask, self.gate(FRONT, RESOURCE, "ES256", idp_trust()))
 
-    def back(self) -> FastMCP[Any]:
+    def back(self, **options: Any) -> FastMCP[Any]:
         async def look(query: str) -> dict[str, Any]:
             answer = await self.database.get("/read", headers=credential().authorization)
             assert answer.status_code == 200, answer.text
             self.spent.append(unverified_claims(credential().token))
             return {"account": answer.json()["account"]}
 
-        own = trusted_issuer(self.broker.url, jwks_url=f"{self.broker.url}/jwks.json")
-        return served(BACK_TOOL, look, self.gate(BEHIND, BACK, "RS256", own))
+        return served(BACK_TOOL, look, self.gate(BEHIND, BACK, "RS256", self.own(), **options))
 
     async def call(self) -> Any:
         async with Client(self.url, auth=BearerAuth(subject_token())) as client:
@@ -202,3 +211,53 @@ async def test_the_caller_s_own_token_is_not_believed_behind(pair: Pair) -> None
             bearer = {"authorization": f"Bearer {subject_token(aud=audience)}"}
             answer = await plain.post(pair.back_url, json=listing, headers=bearer)
             assert answer.status_code == 401
+
+
+async def test_a_dead_credential_is_refused_by_the_feed_before_anything_is_asked(pair_broker: BrokerProcess) -> None:
+    asked = detail(tool=FRONT_TOOL, version="1", task="read", arguments={"query": "q"})
+    minted = await asyncio.to_thread(pair_broker.wire.mint, client="svc", authorization_details=asked)
+    listing = {"jsonrpc": "2.0", "id": 1, "method": "tools/list", "params": {}}
+    headers = {
+        "accept": "application/json, text/event-stream",
+        "authorization": f"Bearer {minted['access_token']}",
+    }
+    made = Pair(pair_broker)
+    async with proxied(pair_broker.url) as proxy:
+        server = made.back(broker_url=proxy.url).http_app(path="/mcp", stateless_http=True)
+        async with running(server) as url, httpx2.AsyncClient(base_url=url, headers=headers) as caller:
+
+            async def status() -> int:
+                return (await caller.post("/mcp", json=listing)).status_code
+
+            assert await status() == 200
+            jti = unverified_claims(minted["access_token"])["jti"]
+            body = {"kind": "chain", "names": {"jti": jti}, "reason": "a test"}
+            answer = await asyncio.to_thread(pair_broker.wire.admin, "POST", "/revocations", body=body)
+            assert answer.status_code == 200, answer.text
+            found = 0
+            async with asyncio.timeout(2):
+                while found != 401:
+                    found = await status()
+            assert not proxy.requests["POST /token"]
+            assert not proxy.requests["POST /introspect"]
+    await made.database.aclose()
+    await made.verifier.aclose()
+
+
+async def test_a_credential_of_which_nothing_is_known_opens_nothing(pair_broker: BrokerProcess) -> None:
+    asked = detail(tool=FRONT_TOOL, version="1", task="read", arguments={"query": "q"})
+    minted = await asyncio.to_thread(pair_broker.wire.mint, client="svc", authorization_details=asked)
+    made = Pair(pair_broker)
+    async with proxied(pair_broker.url) as proxy:
+        gate = made.gate(BEHIND, BACK, "RS256", made.own(), broker_url=proxy.url)
+        subjects = gate._subjects
+        async with gate.lifespan(FastMCP("back")):
+            assert not isinstance(await subjects.verify(minted["access_token"]), Refusal)
+            proxy.refuse = proxy.silent = True
+            with pytest.raises(BrokerUnreachableError):
+                async with asyncio.timeout(LEASE_SECONDS + 1):
+                    while True:
+                        await subjects.verify(minted["access_token"])
+                        await asyncio.sleep(0.01)
+    await made.database.aclose()
+    await made.verifier.aclose()

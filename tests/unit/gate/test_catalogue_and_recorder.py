@@ -122,6 +122,23 @@ async def test_many_who_ask_share_one_answer_for_a_second(stub: tuple[Stub, Brok
     assert broker.requests[-1][1]["if-none-match"] == '"1-1"'
 
 
+async def test_an_entry_from_before_the_feed_told_of_a_change_is_asked_for_again(
+    stub: tuple[Stub, BrokerClient],
+) -> None:
+    broker, client = stub
+    clock, heard = Clock(), {TOOL: float("-inf")}
+    catalogue = Catalogue(client, clock=clock, changed_at=lambda tool: heard[tool])
+    await catalogue.of(TOOL)
+    clock.at += 0.1
+    await catalogue.of(TOOL)
+    assert broker.asked("/tools/db.query") == 1
+    heard[TOOL] = clock.at
+    clock.at += 0.1
+    await catalogue.of(TOOL)
+    await catalogue.of(TOOL)
+    assert broker.asked("/tools/db.query") == 2
+
+
 async def test_who_doubts_an_entry_gets_one_that_was_asked_for_later(stub: tuple[Stub, BrokerClient]) -> None:
     broker, client = stub
     clock = Clock()
