@@ -9,7 +9,7 @@
 | change · at · by   | audit record, time and administrator of the revocation; null where another broker has that record |
 | recorded           | whether the audit log had the revocation when this was given                                      |
 | lease_ms           | how long a lease is                                                                               |
-| elapsed_ms         | how long ago the store had acted, at least, by the broker's own clock; no more is counted than a lease can last |
+| elapsed_ms         | how long ago the store had acted, at least, by its own clock; at most what a lease can last       |
 | expired            | verifiers that had not said that they applied it, and whose leases had run out                    |
 | acknowledged       | verifiers that had said so                                                                        |
 | unlisted           | how many more of each there were; only where they are more than `MAX_LISTED_BYTES` hold           |
