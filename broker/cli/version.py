@@ -98,8 +98,8 @@ def show_answer(answer: dict[str, Any], *, as_json: bool = False) -> None:
     for scope in answer["revoked"]:
         which = "signed with it" if scope.startswith("key:") else f"with rseq below {answer['seq']}"
         click.echo(f"revoked {scope}: every credential {which} is dead")
-    if answer["changed"] and "replicas" in answer:
-        click.echo(f"{answer['replicas']} replicas of the store have it")
+    if answer.get("replicas"):
+        click.echo(f"replicas of the store that have it: {answer['replicas']}")
     recorded = answer.get("recorded_by")
     if recorded and 2 * recorded["replicas"] <= recorded["of"]:
         click.echo(
