@@ -31,6 +31,7 @@ from broker.domain.errors import BrokerError, StoreUnavailableError, StoreUnsuit
 
 LOOK_SECONDS: Final = 2.0
 LOOK_SOON_SECONDS: Final = 0.25
+LATELY_SECONDS: Final = 0.1
 ASK_SHARE: Final = 0.4
 PROBE_SHARE: Final = 0.5
 """Of the time that a connection may take: what those who know may take to answer, and then those whom they name."""
@@ -77,14 +78,14 @@ class Advised:
         self._present: Address | None = None
         self._looking: asyncio.Task[None] | None = None
         self._looked_at = 0.0
+        self._lately: dict[bool, tuple[float, list[Address]]] = {}
 
     async def open(self) -> AbstractConnection:
-        votes = await self._votes()
-        tried = [name for name, _ in votes.most_common()]
+        tried = await self._named(of_all=False)
         try:
             connection, self._present = await self._first(tried)
         except (BrokerError, RedisError, OSError):
-            others = [name for name, _ in (await self._votes(of_all=True)).most_common() if name not in tried]
+            others = [name for name in await self._named(of_all=True) if name not in tried]
             if not others:
                 raise
             connection, self._present = await self._first(others)
@@ -110,7 +111,17 @@ class Advised:
             (named, count), *_ = votes.most_common()
             if named != self._present and count * 2 > len(self._advice.known):
                 connection, self._present = await self._first([named])
+                self._lately.clear()
                 await closed(connection)
+
+    async def _named(self, *, of_all: bool) -> list[Address]:
+        """The most named first. What was heard a moment ago is not asked again: calls may fail by the hundred in a second."""
+        now = asyncio.get_running_loop().time()
+        at, named = self._lately.get(of_all, (0.0, []))
+        if not at <= now < at + LATELY_SECONDS:
+            named = [name for name, _ in (await self._votes(of_all=of_all)).most_common()]
+            self._lately[of_all] = now, named
+        return named
 
     async def _votes(self, *, of_all: bool = False) -> Counter[Address]:
         """How many name which address. of_all: also of those who answer when more than half have named one already.
