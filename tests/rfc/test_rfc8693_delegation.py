@@ -271,3 +271,17 @@ def test_the_record_of_a_child_names_its_parent_its_chain_and_who_acted(wire: Wi
     assert named == [(one["jti"], one["jti"]), (two["jti"], one["jti"])]
     assert records[three["jti"]]["act"] == three["act"]
     assert {records[made["jti"]]["txn"] for made in (one, two, three)} == {one["txn"]}
+
+
+def test_a_revoked_key_ends_every_chain_that_hangs_on_it_whatever_key_signed_the_child(wire: Wire) -> None:
+    first = wire.mint()["access_token"]
+    kid = jwt.get_unverified_header(first)["kid"]
+    assert wire.admin("POST", "/keys/rotate", body={}).status_code == 200
+    second = delegate(wire, first).json()["access_token"]
+    assert jwt.get_unverified_header(second)["kid"] != kid
+    assert wire.is_active(second, client="vector-mcp")
+    body = {"kind": "key", "names": {"kid": kid}, "reason": "a test"}
+    assert wire.admin("POST", "/revocations", body=body).status_code == 200
+    assert not wire.is_active(second, client="vector-mcp")
+    assert refused(delegate(wire, second)) == DEAD
+    assert refused(delegate(wire, first))[1] == "invalid_request"
