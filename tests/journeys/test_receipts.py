@@ -19,6 +19,9 @@ from typing import Any
 import httpx2
 import jwt
 import pytest
+from broker.cli.main import cli
+from broker.domain.errors import ConfigurationError
+from click.testing import CliRunner
 
 from broker_parts import (
     SECRETS,
@@ -174,6 +177,14 @@ def how(said: str) -> dict[str, str]:
         line.split(maxsplit=2) for line in said.splitlines() if line.endswith("lease ran out") or "  applied " in line
     ]
     return {verifier.rstrip("-"): told for verifier, _, told in rows}
+
+
+def verify(*words: str, given: str = "") -> tuple[int, str]:
+    """`broker receipt verify …` in this process: its exit code and what it says."""
+    done = CliRunner().invoke(cli, ["receipt", "verify", *words], input=given)
+    if isinstance(done.exception, ConfigurationError):
+        raise done.exception
+    return done.exit_code, done.output
 
 
 def a_token(wire: Wire, tool: str) -> str:
@@ -375,33 +386,35 @@ def test_a_receipt_is_checked_offline_and_an_edited_or_foreign_one_is_refused(
     keys, file = tmp_path / "jwks.json", tmp_path / "receipt.jws"
     keys.write_text(wire.http.get("/jwks.json").text)
     file.write_text(answer["receipt"]["statement"] + "\n")
-    check = ("receipt", "verify", str(file), "--jwks")
-    said, _ = operator.type(*check, str(keys))
+    check = (str(file), "--jwks")
+    said, _ = operator.type("receipt", "verify", *check, str(keys))
     assert said.startswith(f"signed by {broker.url} with the key ")
     assert f"revoked version:life.t4@1 at {answer['receipt']['at']} by operator, at {answer['gen']}:" in said
     assert how(said)["offline"] == "lease ran out"
     assert "UTC no verifier accepts a credential of life.t4@1 that was minted before " in said
-    assert operator.type(*check, f"{broker.url}/jwks.json", "--issuer", broker.url)[0] == said
-    assert operator.type("receipt", "verify", "-", "--jwks", str(keys), given=whole)[0] == said
-    shown = json.loads(operator.type(*check, str(keys), "--json")[0])
-    assert shown == answer["receipt"]
-    _, beside = operator.type(*check, str(keys), "--issuer", "https://other.example", expect=1)
-    assert "a receipt of another broker" in beside
+    assert verify(*check, f"{broker.url}/jwks.json", "--issuer", broker.url) == (0, said)
+    assert verify("-", "--jwks", str(keys), given=whole) == (0, said)
+    assert json.loads(verify(*check, str(keys), "--json")[1]) == answer["receipt"]
+    foreign = verify(*check, str(keys), "--issuer", "https://other.example")
+    assert foreign == (1, f"broker: a receipt of another broker, {broker.url}\n")
     head, body, tail = answer["receipt"]["statement"].split(".")
     file.write_text(f"{head}.{body[:-8]}{'A' * 8}.{tail}")
-    _, beside = operator.type(*check, str(keys), expect=1)
-    assert "signature is wrong" in beside
+    edited = verify(*check, str(keys))
+    assert (edited[0], "signature is wrong" in edited[1]) == (1, True)
     file.write_text(a_token(wire, "life.t5"))
-    _, beside = operator.type(*check, str(keys), expect=1)
-    assert f"expected typ {TYPE}" in beside
+    credential = verify(*check, str(keys))
+    assert (credential[0], f"expected typ {TYPE}" in credential[1]) == (1, True)
     file.write_text(answer["receipt"]["statement"])
     other = tmp_path / "other.json"
     other.write_text((broker.policies.folder / "keys" / "operator.json").read_text())
-    _, beside = operator.type(*check, str(other), expect=1)
-    assert "no key of the issuer fits" in beside
-    file.write_text('{"changed":true}')
-    operator.type(*check, str(keys), expect=3)
-    operator.type(*check, str(tmp_path / "missing.json"), expect=3)
+    unknown = verify(*check, str(other))
+    assert (unknown[0], "no key of the issuer fits" in unknown[1]) == (1, True)
+    for text in ('{"changed":true}', '{"receipt":{"statement":7}}', "{", '{"a":1}' * 200_000):
+        file.write_text(text)
+        with pytest.raises(ConfigurationError):
+            verify(*check, str(keys))
+    with pytest.raises(ConfigurationError):
+        verify(*check, str(tmp_path / "missing.json"))
 
 
 def test_everything_of_an_account_is_revoked_by_name_and_the_receipt_names_it(wire: Wire, operator: Operator) -> None:
