@@ -76,3 +76,7 @@ class WorkerChannel:
 
         self._socket.setblocking(True)
         loop.add_reader(self._socket, readable)
+
+    def close(self) -> None:
+        """Say and hear no more."""
+        self._socket.close()
