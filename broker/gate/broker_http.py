@@ -1,7 +1,7 @@
 """HTTP to a broker that answers under one or several addresses: JSON in and out, every failure the same exception.
 
 1. Each call has one deadline, connecting and reading included. Redirects are not followed, proxies not asked.
-2. An answer is read up to `MAX_ANSWER_BYTES` and must be JSON with one reading.
+2. An answer is read up to a limit, `MAX_ANSWER_BYTES` if nothing else is said, and must be JSON with one reading.
 3. A try that failed is followed by one at the next address (any replica serves any request), as often as the caller says
    that a request may reach a broker; where no connection came about it has reached none.
 4. No token, argument or secret is logged or put into an error.
@@ -68,10 +68,18 @@ def addresses(broker_url: str | Sequence[str] | None, *, issuer: str) -> tuple[s
 class BrokerHttp:
     """One connection pool to the addresses of one broker. Use it from one event loop."""
 
-    def __init__(self, urls: Sequence[str], *, timeout_seconds: float, max_connections: int) -> None:
+    def __init__(
+        self,
+        urls: Sequence[str],
+        *,
+        timeout_seconds: float,
+        max_connections: int,
+        max_answer_bytes: int = MAX_ANSWER_BYTES,
+    ) -> None:
         self._urls = tuple(url.rstrip("/") for url in urls)
         self._at = 0
         self._deadline_seconds = timeout_seconds
+        self._max_bytes = max_answer_bytes
         # With several addresses one that hangs leaves time for another.
         each = timeout_seconds if len(self._urls) == 1 else timeout_seconds / 2
         self.client = httpx2.AsyncClient(
@@ -131,19 +139,19 @@ class BrokerHttp:
     async def _try(self, request: httpx2.Request) -> Answer:
         answer = await self.client.send(request, stream=True)
         try:
-            text = await _read(answer)
+            text = await _read(answer, limit=self._max_bytes)
         finally:
             await answer.aclose()
         return _judge(answer.status_code, answer.headers, text)
 
 
-async def _read(answer: httpx2.Response) -> bytes:
+async def _read(answer: httpx2.Response, *, limit: int) -> bytes:
     parts: list[bytes] = []
     size = 0
     async for part in answer.aiter_bytes():
         size += len(part)
-        if size > MAX_ANSWER_BYTES:
-            raise BrokerUnreachableError(f"an answer of more than {MAX_ANSWER_BYTES} bytes")
+        if size > limit:
+            raise BrokerUnreachableError(f"an answer of more than {limit} bytes")
         parts.append(part)
     return b"".join(parts)
 

@@ -58,7 +58,9 @@ class FeedClient:
         self._silence = silence_seconds
         # Two pools: a lease waits for no stream, and goes on at another address when a stream does.
         self._leases = BrokerHttp(urls, timeout_seconds=_LEASE_DEADLINE_SECONDS, max_connections=2)
-        self._events = BrokerHttp(urls, timeout_seconds=POLL_SECONDS + 5.0, max_connections=4)
+        self._events = BrokerHttp(
+            urls, timeout_seconds=POLL_SECONDS + 5.0, max_connections=4, max_answer_bytes=MAX_EVENT_BYTES
+        )
 
     async def aclose(self) -> None:
         """Close the connections."""
@@ -105,7 +107,7 @@ class FeedClient:
         return [_read(item) for item in listed]
 
     async def listen(self, since: Point | None) -> AsyncGenerator[Event, None]:
-        """Events from after a point; from a snapshot on where there is none. Ends with an exception; close it."""
+        """Events from after a point; from a snapshot on where there is none. Ends with the stream; close it."""
         headers = {**self._auth.api_headers(), "Accept": "text/event-stream", "Cache-Control": "no-store"}
         if since is not None:
             headers["Last-Event-ID"] = spell_point(since)
@@ -141,8 +143,9 @@ class FeedClient:
                     async with asyncio.timeout(self._silence):
                         found = await anext(events)
                 except StopAsyncIteration:
-                    self._events.pass_on()
-                    raise BrokerUnreachableError("the stream ended") from None
+                    if has_come:
+                        return
+                    raise MuteError("the stream ended before anything came") from None
                 except (TimeoutError, httpx2.ReadTimeout):
                     if not has_come:
                         raise MuteError("the stream is open, and nothing comes") from None

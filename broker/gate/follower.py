@@ -130,16 +130,17 @@ class Follower:
 
     async def _follow(self) -> None:
         """Listen, for ever."""
-        pause, mute = _FIRST_PAUSE_SECONDS, 0
+        pause, mute, granted = _FIRST_PAUSE_SECONDS, 0, 0
         while True:
-            begun, granted, heard = self._seconds(), self._granted, self._heard
+            begun, heard = self._seconds(), self._heard
             try:
                 await self._listen()
             except _ResyncError:
                 pass
             except MuteError as error:
                 self._complain("events", str(error))
-                mute += self._granted > granted
+                mute += self._granted > granted  # it is the stream, not the broker, that does not come through
+                granted = self._granted
             except BrokerUnreachableError as error:
                 self._complain("events", str(error))
             except Exception:
@@ -291,6 +292,9 @@ class Follower:
             logger.error("what the feed said cannot be written down, so it is not acknowledged: %s", error)
             self._unsaved.set()
             return False
+        except asyncio.CancelledError:
+            self._unsaved.set()  # the thread goes on, and may yet fail
+            raise
         self.view.revoked_kids |= self._saved.keys  # a process beside this one may have heard of more
         if self._acknowledged < self._urgent:
             self._due.set()
