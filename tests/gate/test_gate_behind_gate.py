@@ -25,7 +25,7 @@ from fastmcp import Client, FastMCP
 from fastmcp.client.auth import BearerAuth
 from fastmcp.exceptions import ToolError
 from feed_proxy import proxied
-from gate_parts import DATABASE, KEYS, TASK, idp_trust, protected, running, until
+from gate_parts import DATABASE, KEYS, PATIENCE_SECONDS, TASK, idp_trust, protected, running, until
 
 from broker_parts import (
     ISSUER,
@@ -93,9 +93,16 @@ class Pair:
         self.before_back = asyncio.Event()
         self.before_back.set()
         self.at_front = asyncio.Event()
+        self.during_back = False
+        self.refused: list[dict[str, Any]] = []
         self.verifier = protected(broker)
         transport = httpx2.ASGITransport(app=self.verifier)
         self.database = httpx2.AsyncClient(transport=transport, base_url="http://db.test")
+
+    async def revoke(self, kind: str, **names: str) -> None:
+        body = {"kind": kind, "names": names, "reason": "a test"}
+        answer = await asyncio.to_thread(self.broker.wire.admin, "POST", "/revocations", body=body)
+        assert answer.status_code == 200, answer.text
 
     def gate(self, client: str, resource: str, algorithm: str, *issuers: Any, **options: Any) -> VersionGate:
         return version_gate(
@@ -112,6 +119,17 @@ class Pair:
         """The broker, as an issuer whose tokens the back accepts."""
         return trusted_issuer(self.broker.url, jwks_url=f"{self.broker.url}/jwks.json")
 
+    async def look(self, authorization: dict[str, str]) -> httpx2.Response:
+        """Ask the database; after a revocation until it has heard of it."""
+        async with asyncio.timeout(PATIENCE_SECONDS):
+            while True:
+                answer = await self.database.get("/read", headers=authorization)
+                if answer.status_code != 200:
+                    self.refused.append(answer.json())
+                if answer.status_code != 200 or not self.during_back:
+                    return answer
+                await asyncio.sleep(0.005)
+
     def front(self) -> FastMCP[Any]:
         async def ask(query: str) -> dict[str, Any]:
             held = credential()
@@ -125,7 +143,9 @@ class Pair:
 
     def back(self, **options: Any) -> FastMCP[Any]:
         async def look(query: str) -> dict[str, Any]:
-            answer = await self.database.get("/read", headers=credential().authorization)
+            if self.during_back:
+                await self.revoke("client", client=FRONT)  # of the parent, not of the child
+            answer = await self.look(credential().authorization)
             assert answer.status_code == 200, answer.text
             self.spent.append(unverified_claims(credential().token))
             return {"account": answer.json()["account"]}
@@ -188,19 +208,21 @@ async def test_a_call_whose_credential_was_revoked_gets_no_further(pair: Pair) -
     pair.before_back.clear()
     call = asyncio.create_task(pair.call())
     await asyncio.wait_for(pair.at_front.wait(), 10)
-    names = {"jti": pair.records("mint", FRONT_TOOL)[-1]["jti"]}
-    answer = await asyncio.to_thread(
-        pair.broker.wire.admin,
-        "POST",
-        "/revocations",
-        body={"kind": "credential", "names": names, "reason": "a test"},
-    )
-    assert answer.status_code == 200, answer.text
+    jti = pair.records("mint", FRONT_TOOL)[-1]["jti"]
+    await pair.revoke("credential", jti=jti)
     pair.before_back.set()
     with pytest.raises(ToolError):
         await call
     assert pair.spent == []
-    assert names["jti"] not in {record.get("parent") for record in pair.records("mint", BACK_TOOL)}
+    assert jti not in {record.get("parent") for record in pair.records("mint", BACK_TOOL)}
+
+
+async def test_an_api_that_checks_locally_refuses_the_child_of_what_was_revoked(pair: Pair) -> None:
+    await pair.call()
+    pair.during_back = True
+    with pytest.raises(ToolError):
+        await pair.call()
+    assert [answer["reason"] for answer in pair.refused] == ["credential_revoked"]
 
 
 async def test_the_caller_s_own_token_is_not_believed_behind(pair: Pair) -> None:
