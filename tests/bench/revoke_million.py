@@ -27,7 +27,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="make bench-revoke")
     parser.add_argument("--credentials", type=int, default=1_000_000)
     parser.add_argument("--sample", type=int, default=10_000)
-    parser.add_argument("--rounds", type=int, default=15)
+    parser.add_argument("--rounds", type=int, default=101)
     options = parser.parse_args()
     server = StoreProcess(valkey_program(), *SETTINGS).start()
     try:

@@ -33,7 +33,7 @@ async def test_20_000_live_credentials_are_killed_in_the_time_of_one_and_all_are
     assert await answers_of(many) == (SAMPLE, SAMPLE, SAMPLE)
     best = float("inf")
     for _ in range(3):  # a busy machine may disturb one of them
-        await measure([one, many], rounds=9)
+        await measure([one, many], rounds=25)
         best = min(best, ratio(one, many))
         if best <= LIMIT:
             break
