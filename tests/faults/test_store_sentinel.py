@@ -26,7 +26,7 @@ from broker.domain.revocation.scopes import version_scope
 from broker.ports.store import Issued, IssueRefused, Standing
 from broker.services.exchange import Granted
 
-from broker_parts import detail, exchange_form
+from broker_parts import BrokerProcess, PolicyTree, detail, exchange_form, unverified_claims
 from composed_broker import CANARY, CLIENT, STABLE, command, composed
 from store_groups import SentinelGroup, cut_off, wait_for
 from store_parts import (
@@ -131,24 +131,43 @@ async def test_what_too_few_replicas_have_counts_for_nothing_and_a_revocation_ac
         await beat(store)
 
 
-async def test_after_a_switch_by_hand_nothing_is_done_on_the_new_primary_before_it_is_claimed(
-    group: SentinelGroup,
+def test_a_broker_process_follows_a_switch_by_hand_and_claims_the_new_primary(
+    group: SentinelGroup, tmp_path: Path
 ) -> None:
     old = group.primary
-    async with closing(await claimed_store(group.url, new_tenant())) as store:
+    url = tmp_path / "store_url"
+    url.write_text(group.url)
+    policies = PolicyTree(tmp_path / "policies", tenant=new_tenant())
+    broker = BrokerProcess(tmp_path / "broker", "--store-file", str(url), policies=policies)
+    try:
+        broker.start()
+        broker.wire.serve("ticket.edit@1")
+        token = broker.wire.mint()["access_token"]
+        assert broker.wire.is_active(token)
+        gen = unverified_claims(token)["gen"]
         with group.sentinels[0].admin() as admin:
             wait_for(lambda: admin.execute_command("SENTINEL", "FAILOVER", "brokers"), "no replica is good enough")
-        with pytest.raises(StoreUnclaimedError):
-            async with asyncio.timeout(PATIENCE_SECONDS):
-                while True:  # the old one serves until it is a replica, and then refuses
-                    with contextlib.suppress(StoreUnavailableError):
-                        await store.issue(an_issue())
-        new = group.wait_for_another_primary(old)
-        found = await store.inspect()
-        with new.admin() as admin:
-            assert found.run_id.startswith(admin.info("server")["run_id"])
-        await claim(store, version_record("3", State.STABLE))
-        assert isinstance(await store.issue(an_issue()), Issued)
+        answers: list[int] = []
+        fresh: list[str] = []
+
+        def mints_again() -> bool:
+            answer = broker.wire.exchange()
+            answers.append(answer.status_code)
+            if answer.status_code == 200:
+                fresh.append(answer.json()["access_token"])
+            return bool(fresh) and unverified_claims(fresh[-1])["gen"] > gen
+
+        wait_for(mints_again, "the broker does not claim the new primary")
+        group.wait_for_another_primary(old)
+        assert set(answers) <= {200, 503}
+        assert not broker.wire.is_active(token)
+        assert broker.wire.is_active(fresh[-1])
+        rolled_back = broker.wire.admin("POST", "/versions/ticket.edit/1/rollback", body={"force": True}).json()
+        assert rolled_back["replicas"] >= 1
+        assert not broker.wire.is_active(fresh[-1])
+        assert group.secret not in broker.said()
+    finally:
+        broker.remove()
 
 
 async def test_a_primary_that_was_replaced_and_does_not_know_it_keeps_nobody(group: SentinelGroup) -> None:
