@@ -60,6 +60,10 @@ class Settings:
             )
         if self.peers and self.store == EMBEDDED:
             raise ConfigurationError("--peer: replicas share a store; name it with --store")
+        for peer in self.peers:
+            problem = base_url_problem(peer)
+            if problem is not None:
+                raise ConfigurationError(f"--peer {peer!r}: {problem}")
         problem = base_url_problem(self.public_issuer)
         if problem is not None:
             raise ConfigurationError(f"--issuer {self.public_issuer!r}: {problem}")

@@ -98,6 +98,21 @@ def test_an_issuer_that_is_no_base_url_is_said_so_before_anything_is_made(
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        (("--peer", "https://other.example"), "--peer: replicas share a store; name it with --store"),
+        (("--peer", "other.example", "--store", "unix:///nowhere"), "--peer 'other.example': an https URL"),
+    ],
+)
+def test_replicas_that_cannot_be_are_said_so_before_anything_is_made(
+    tmp_path: Path, options: tuple[str, ...], says: str
+) -> None:
+    ended = serve(*options, cwd=tmp_path)
+    assert (ended.returncode, list(tmp_path.iterdir())) == (3, [])
+    assert says in ended.stderr
+
+
 def test_an_address_that_is_taken_says_how_to_go_on(tmp_path: Path) -> None:
     with socket.socket() as other:
         other.bind(("127.0.0.1", 0))

@@ -134,6 +134,14 @@ def test_what_a_majority_must_know_is_not_claimed_by_one_alone(three: Replicas, 
     assert refusal_of(b.wire.exchange(**STABLE)) == "minted"
 
 
+def test_a_replica_that_waits_for_the_others_ends_in_order(three: Replicas) -> None:
+    alone = three[0]
+    alone.launch()
+    wait_until(alone.is_heard, seconds=40, what="it answers while it waits")
+    assert alone.stop() == 0
+    assert "Traceback" not in alone.said()
+
+
 def test_who_cannot_sign_as_the_broker_is_told_nothing(two: Replicas) -> None:
     a = two[0].start()
     assert a.wire.http.get("/replicas/knowledge").status_code == 401

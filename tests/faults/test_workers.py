@@ -106,6 +106,24 @@ def test_the_logs_of_all_workers_can_be_read_at_any_of_them(broker: BrokerProces
     assert (answer.status_code, answer.json()["where"]) == (400, "log")
 
 
+def provers(broker: BrokerProcess) -> list[int]:
+    """The processes that prove things about schemas, of all its workers."""
+    ours, found = set(workers(broker)), []
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit():
+            try:
+                stat, command = (entry / "stat").read_text(), (entry / "cmdline").read_bytes()
+            except OSError:
+                continue
+            if int(stat.rpartition(")")[2].split()[1]) in ours and b"schemas/worker.py" in command:
+                found.append(int(entry.name))
+    return found
+
+
+def test_what_one_worker_had_proved_no_other_proves_again(broker: BrokerProcess) -> None:
+    assert len(provers(broker)) <= 1
+
+
 def add_version(broker: BrokerProcess) -> str:
     """Another version of a tool of ours in the files; the digest of the policy changes with it."""
     path = broker.policies.folder / "trust.yaml"
@@ -128,6 +146,7 @@ def test_a_policy_that_one_worker_was_told_to_load_is_in_force_at_all_of_them(br
     wait_until(
         lambda: policies_in_force(broker) == [answer.json()["policy"]] * COUNT, seconds=10, what="all have loaded it"
     )
+    assert len(provers(broker)) <= 1
 
 
 def test_a_hang_up_has_all_workers_load_the_policy(broker: BrokerProcess) -> None:
