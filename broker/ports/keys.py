@@ -20,8 +20,11 @@ class Signer(Protocol):
         """The key that signs now."""
         ...
 
-    def sign(self, claims: JsonObject) -> str:
-        """A compact JWS (`typ: at+jwt`) over the claims, with the current key."""
+    def sign(self, claims: JsonObject, *, kid: str | None = None) -> str:
+        """A compact JWS (`typ: at+jwt`) over the claims, with the current key, or with the one that is named.
+
+        Raises `SigningUnavailableError` where that was retired: what was written down to be signed with it is not signed.
+        """
         ...
 
     def sign_as(self, kind: str, claims: JsonObject) -> str:

@@ -8,7 +8,7 @@
 from __future__ import annotations
 
 from broker.domain.errors import Reason, Refusal
-from broker.domain.tokens.claims import MAX_LIFETIME_SECONDS, TYPE, Credential, KnownCredential, read_credential
+from broker.domain.tokens.claims import MAX_LIFETIME_SECONDS, TYPE, KnownCredential, read_credential
 from broker.domain.tokens.verify import Expectation, check_header, verify_claims
 from broker.ports.keys import Signer
 from broker.ports.system import Clock
@@ -26,9 +26,9 @@ class Credentials:
         self._clock = clock
         self._known: Remembered[KnownCredential] = Remembered()
 
-    def remember(self, token: str, credential: Credential) -> None:
+    def remember(self, token: str, known: KnownCredential) -> None:
         """A credential that this process has just signed."""
-        self._known.keep(token, KnownCredential(credential, self._signer.kid))
+        self._known.keep(token, known)
 
     def read(self, token: str, *, leeway_seconds: int) -> KnownCredential | Refusal:
         """The credential in a token, or why it is none that is valid at this time."""

@@ -25,7 +25,7 @@ from broker.domain.audit.records import MintDenied, Minted
 from broker.domain.canonical import JsonObject, JsonValue
 from broker.domain.errors import BrokerError, Reason, Refusal, StoreUnclaimedError
 from broker.domain.policy.document import ClientTrust
-from broker.domain.tokens.claims import MAX_LIFETIME_SECONDS, spell_claims
+from broker.domain.tokens.claims import MAX_LIFETIME_SECONDS, KnownCredential, spell_claims
 from broker.domain.tokens.client_auth import ClientCredentials
 from broker.domain.tokens.exchange_request import parse_exchange
 from broker.ports.keys import Signer
@@ -243,7 +243,7 @@ class Exchange:
         self, asked: Asked, decided: Decided, bounds: Bounds, issued: Issued, facts: CallFacts, request_id: str
     ) -> Granted:
         """Steps 9–11."""
-        permit = decided.permit
+        permit, kid = decided.permit, self._signer.kid
         await self._recorder.append(
             Minted(
                 id=request_id,
@@ -255,7 +255,7 @@ class Exchange:
                 scopes=tuple(sorted(permit.scopes)),
                 audience=permit.audience,
                 expires_at=bounds.expires_at,
-                kid=self._signer.kid,
+                kid=kid,
                 policy=decided.record.policy,
                 rule=permit.rule,
                 parent=facts.parent,
@@ -265,8 +265,8 @@ class Exchange:
         self._recorder.settle(issued.gen, [issued.gseq])
         credential = credential_of(asked, decided, bounds, issued, issuer=self._issuer)
         claims = spell_claims(credential)
-        token = self._signer.sign(claims)
-        self._credentials.remember(token, credential)
+        token = self._signer.sign(claims, kid=kid)
+        self._credentials.remember(token, KnownCredential(credential, kid))
         return Granted(
             access_token=token,
             issued_token_type=asked.request.issued_token_type,

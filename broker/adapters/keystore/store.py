@@ -75,9 +75,11 @@ class FileKeyStore:
         """The algorithm of the key that signs."""
         return self._algorithm
 
-    def sign(self, claims: JsonObject) -> str:
-        """A compact JWS (`typ: at+jwt`) over the claims, with the current key."""
+    def sign(self, claims: JsonObject, *, kid: str | None = None) -> str:
+        """A compact JWS (`typ: at+jwt`) over the claims, with the current key, or with the one that is named."""
         current = self._current()
+        if kid is not None and kid != current.kid:  # another was made meanwhile
+            current = self._named(kid)
         return sign_with_header(current.header, claims, current.private, algorithm=current.algorithm)
 
     def sign_as(self, kind: str, claims: JsonObject) -> str:
@@ -154,6 +156,12 @@ class FileKeyStore:
         if current is None:
             raise SigningUnavailableError("the signing key was revoked, and another cannot be made in the key folder")
         return current
+
+    def _named(self, kid: str) -> SigningKey:
+        for key in self._keys.signing:
+            if key.kid == kid:
+                return key
+        raise SigningUnavailableError("the key that was to sign was revoked meanwhile")
 
     def _provide(self) -> None:
         """Make the keys that are missing since one was retired; where that is not possible, go without (4)."""

@@ -311,3 +311,14 @@ def test_the_states_say_which_key_signs_and_which_are_retired(folder: Path) -> N
     store.retire("elsewhere")
     states = {state.kid: state.state for state in store.states()}
     assert (states[first], states[second], states["elsewhere"]) == ("verifies", "signs", "retired")
+
+
+def test_a_key_that_is_named_signs_though_another_was_made_and_not_once_it_was_retired(folder: Path) -> None:
+    store = FileKeyStore.open(folder)
+    first = store.kid
+    second = store.rotate()
+    assert jwt.get_unverified_header(store.sign({}, kid=first))["kid"] == first
+    assert jwt.get_unverified_header(store.sign({}))["kid"] == second
+    store.retire(first)
+    with pytest.raises(SigningUnavailableError):
+        store.sign({}, kid=first)
