@@ -32,6 +32,7 @@ from redis.exceptions import (
     InvalidResponse,
     MovedError,
     NoPermissionError,
+    NoScriptError,
     OutOfMemoryError,
     ReadOnlyError,
     RedisError,
@@ -76,7 +77,8 @@ def is_function_missing(error: RedisError) -> bool:
 
 def is_elsewhere(error: ResponseError) -> bool:
     """Whether the server refused a command, without acting, because it is not the one to ask, or not at present."""
-    return isinstance(error, ReadOnlyError | AskError | TryAgainError | ClusterDownError) or is_function_missing(error)
+    refusals = ReadOnlyError | AskError | TryAgainError | ClusterDownError | NoScriptError
+    return isinstance(error, refusals) or is_function_missing(error)
 
 
 def failure_of(error: RedisError) -> BrokerError:

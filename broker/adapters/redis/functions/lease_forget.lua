@@ -1,4 +1,4 @@
--- lease_forget: let go of verifiers whose rows are still what the caller saw.
+-- lease_forget: let go of verifiers whose rows are still what the caller saw (in a row: seq and number, plain counters).
 -- KEYS  1 control  2 leases     ARGV  1 want_gen  2 min_seq  3… verifier, row
 -- Returns how many were let go
 local function lease_forget(keys, args)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import AsyncIterator, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from pathlib import Path
 
 import pytest
@@ -28,15 +28,20 @@ class Teller:
         self.answer = answer
         self.asked = 0
         self.at: Address = ("127.0.0.1", 0)
+        self.serving: set[asyncio.Task[None]] = set()
 
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        try:
+        task = asyncio.current_task()
+        assert task is not None
+        self.serving.add(task)
+        with suppress(OSError):
             while await reader.read(4096):
                 self.asked += 1
                 if self.answer is not None:
                     writer.write(self.answer)
-        finally:
-            writer.close()
+        writer.close()
+        with suppress(OSError):
+            await writer.wait_closed()
 
 
 def names(host: str, port: int) -> bytes:
@@ -57,6 +62,9 @@ async def tellers(*answers: bytes | None) -> AsyncIterator[list[Teller]]:
             teller.at = server.sockets[0].getsockname()[:2]
             found.append(teller)
         yield found
+        serving = set().union(*(teller.serving for teller in found))
+        if serving:
+            await asyncio.wait(serving)
 
 
 def advised(sentinels: Sequence[Address]) -> Advised:
