@@ -27,10 +27,11 @@ def as_text(said: Explanation) -> str:
 def _outcome(said: Explanation) -> Iterator[str]:
     name = f"{said.tool}@{said.version}"
     match said.outcome:
-        case Permit(task=task, scopes=scopes, ttl_seconds=ttl, uses=uses, audience=audience):
+        case Permit(task=task, scopes=scopes, ttl_seconds=ttl, uses=uses, audience=audience, online=online):
             yield f"{name}: permit for {task}"
             yield f"  scopes:     {spell_scopes(scopes)}"
-            yield f"  lives:      {ttl} s{f', {uses} uses' if uses is not None else ''}, good for {audience}"
+            counted = (f", {uses} uses" if uses is not None else "") + (", asked about at each use" if online else "")
+            yield f"  lives:      {ttl} s{counted}, good for {audience}"
         case Refusal(reason=reason, detail=detail, why=why):
             yield f"{name}: refused, {reason}"
             yield f"  says:       {detail}"
@@ -123,6 +124,7 @@ def _outcome_json(outcome: Permit | Refusal | None) -> dict[str, object]:
                 "task": outcome.task,
                 "ttl_seconds": outcome.ttl_seconds,
                 "uses": outcome.uses,
+                "online": outcome.online,
                 "refuse": None,
             }
         case Refusal():

@@ -13,8 +13,8 @@ Each request, in this order; the first no is the answer:
 | 4. tool, version and task are those that this API is for, where it says so            | 403 `insufficient_scope`      |
 | 5. it has every scope that `scope_for` names; naming none means that nobody may      | 403 `insufficient_scope`      |
 | 6. it is not revoked, and its version is served: by the feed, which costs no request  | 401 `invalid_token`           |
-| 7. where its uses are counted, or with `online=True`: the broker says that it is      | 401 `invalid_token`           |
-|    active now (RFC 7662), and counts this use                                    |                               |
+| 7. where its uses are counted, its policy says `online`, or with `online=True`:      | 401 `invalid_token`           |
+|    the broker says that it is active now (RFC 7662), and counts this use            |                               |
 | the broker, its keys, its feed or a lease cannot be had                          | 503 with `Retry-After`        |
 
 What passed stands in `scope["state"]["credential"]`. Bodies name the reason; tokens and claims are in none, nor in a log.
@@ -164,7 +164,7 @@ class CredentialVerifier:
         """Checks 6 and 7."""
         if self._following is None:
             return await self._ask(presented.credential, token)
-        if presented.credential.uses is not None:
+        if presented.credential.uses is not None or presented.credential.online:
             # What is dead here is dead; what is not, or not known here, the broker decides.
             standing = presented.standing(self._following.start())
             return _dead(standing) if standing in DEAD else await self._ask(presented.credential, token)

@@ -80,12 +80,13 @@ def write_pool(tree: PolicyTree) -> None:
         report = {"allow": {"claims": {"groups": ["analysts", "dba"]}}, "scopes": ["db:read"], "ttl": "60s"}
         migrate = {"allow": {"claims": {"groups": ["dba"]}}, "scopes": ["db:read", "db:write"], "ttl": "60s"}
         once = {"allow": {"claims": {"groups": ["counted"]}}, "scopes": ["db:read"], "ttl": "60s", "uses": 1}
+        watched = {**report, "allow": {"claims": {"groups": ["watched"]}}, "online": True}
         three = {
             "contract": f"contracts/{name}/3.json",
             "digest": parse_contract(members(name, "3")).digest,
             "arguments": {"/query": {"kind": "query", "enforced_by": ["db:read", "db:write"]}},
             "scopes": {"db:read": {"needed_when": True}, "db:write": {"needed_when": writes}},
-            "tasks": {"report": report, "migrate": migrate, "once": once},
+            "tasks": {"report": report, "migrate": migrate, "once": once, "watched": watched},
         }
         four = {
             "extends": "3",

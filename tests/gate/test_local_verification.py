@@ -32,7 +32,7 @@ async def aside(work: Callable[..., Any], *arguments: Any, **options: Any) -> An
 
 async def mint(broker: BrokerProcess, tool: str, **members: Any) -> str:
     asked = {"tool": tool, "version": "3", "task": "report", "arguments": {"query": "q"}, **members}
-    token = subject_token(groups=["dba", "counted"])
+    token = subject_token(groups=["dba", "counted", "watched"])
     answer = await aside(broker.wire.mint, client="svc", subject_token=token, authorization_details=detail(**asked))
     return str(answer["access_token"])
 
@@ -147,6 +147,19 @@ async def test_uses_are_counted_by_the_broker_and_a_dead_credential_is_not_even_
         await roll_back(gate_broker, served)
         await database.says(plain, REVOKED)
         assert await database.said(second) == REVOKED
+        assert proxy.requests["POST /introspect"] == 2
+
+
+async def test_what_policy_wants_asked_about_is_dead_at_once_when_it_was_given_back(
+    gate_broker: BrokerProcess, served: str
+) -> None:
+    watched, plain = await mint(gate_broker, served, task="watched"), await mint(gate_broker, served)
+    async with proxied(gate_broker.url) as proxy, api(gate_broker, broker_url=proxy.url) as database:
+        assert [await database.said(token) for token in (watched, plain)] == [OK, OK]
+        assert proxy.requests["POST /introspect"] == 1
+        for token in (watched, plain):
+            assert (await aside(gate_broker.wire.revoke, token, client="svc")).status_code == 200
+        assert [await database.said(token) for token in (watched, plain)] == [REVOKED, OK]
         assert proxy.requests["POST /introspect"] == 2
 
 

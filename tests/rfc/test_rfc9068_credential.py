@@ -65,6 +65,17 @@ def test_what_was_spelled_is_read_back_the_same() -> None:
     ]
 
 
+def test_what_must_be_asked_about_says_so_and_nothing_else_does() -> None:
+    asked = replace(CREDENTIAL, online=True)
+    claims = spell_claims(asked)
+    assert claims["authorization_details"][0]["online"] is True
+    assert read_credential(claims) == asked
+    for value in (False, None, 1, "true"):
+        said = {**claims, "authorization_details": [{**claims["authorization_details"][0], "online": value}]}
+        refusal = read_credential(said)
+        assert isinstance(refusal, Refusal), value
+
+
 def test_the_digest_of_arguments_is_pinned() -> None:
     # printf 'j.{"a":1,"b":"x"}' | openssl dgst -sha256 -binary | base64url
     assert digest_of_arguments("j", {"b": "x", "a": 1}) == "M-v2Hs6RstMaYbhDrfEQhk6b4qN6vasvs5AeJhyhEZU"

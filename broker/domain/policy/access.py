@@ -1,11 +1,11 @@
 """Access: who may have what for how long; and whether one access is wider than another.
 
-What a published version grants is frozen; who may have it may shrink in place: `allow`, `ttl`, `uses`, a whole task.
+What a published version grants is frozen; who may have it may shrink in place: `allow`, `ttl`, `uses`, `online`, a whole task.
 
 1. A task that was not there is wider.
 2. Fewer clients or claims to choose from is narrower; a requirement that goes (no `clients` where there were some, a claim that
    is no longer asked for) is wider, unless nothing is left at all, which allows nobody.
-3. More seconds, more uses or uncounted uses are wider.
+3. More seconds, more uses or uncounted uses are wider; so is a credential that need no longer be asked about at each use.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from broker.domain.policy.document import TaskRule
 
 @dataclass(frozen=True, slots=True)
 class Growth:
-    """One thing that is wider than before. what: `task`, `allow`, `ttl`, `uses` or `scopes`."""
+    """One thing that is wider than before. what: `task`, `allow`, `ttl`, `uses`, `online` or `scopes`."""
 
     task: TaskName
     what: str
@@ -40,6 +40,8 @@ def access_growth(old: Mapping[TaskName, TaskRule], new: Mapping[TaskName, TaskR
             yield Growth(name, "ttl", f"{before.ttl_seconds}s", f"{task.ttl_seconds}s")
         if before.uses is not None and (task.uses is None or task.uses > before.uses):
             yield Growth(name, "uses", str(before.uses), "uncounted" if task.uses is None else str(task.uses))
+        if before.online and not task.online:
+            yield Growth(name, "online", "true", "false")
 
 
 def allow_grown(old: TaskRule, new: TaskRule) -> bool:

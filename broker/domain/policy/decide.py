@@ -40,6 +40,7 @@ class Permit:
     uses: int | None
     audience: str
     rule: str
+    online: bool = False
 
 
 def decide(
@@ -95,6 +96,7 @@ def decide(
         uses=chosen.uses,
         audience=version.audience,
         rule=rule,
+        online=chosen.online,
     )
 
 

@@ -158,6 +158,7 @@ class TaskRule:
     claims:  for each named claim, the values of which the principal has at least one.
     scopes:  templates of the version's scopes.
     uses:    how often one credential may be exchanged or used online; None means not counted.
+    online:  whoever accepts a credential asks the broker about it each time.
     """
 
     task: TaskName
@@ -166,6 +167,7 @@ class TaskRule:
     scopes: tuple[str, ...]
     ttl_seconds: int
     uses: int | None = None
+    online: bool = False
 
 
 @dataclass(frozen=True, slots=True)

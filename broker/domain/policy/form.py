@@ -176,6 +176,7 @@ TASK_RULE: Final = Record(
         "scopes": (_list(SCOPE), "what it grants"),
         "ttl": (DURATION, "how long a credential for it lives; at most max_ttl"),
         "uses": (Whole("a number of uses from 1 to 1000", 1, 1000), "how often a credential may be used"),
+        "online": (Flag(), "whether who accepts a credential for it asks the broker about it each time"),
     },
     required=("allow", "scopes"),
 )

@@ -72,6 +72,7 @@ def spell_grant(version: VersionPolicy) -> JsonObject | None:
                 "scopes": [*sorted(rule.scopes)],
                 "ttl": rule.ttl_seconds,
                 "uses": rule.uses,
+                **({"online": True} if rule.online else {}),
             }
             for rule in version.tasks.values()
         },
@@ -102,6 +103,7 @@ def _task(name: str, rule: Mapping[str, object]) -> TaskRule:
         scopes=tuple(rule["scopes"]),  # type: ignore[arg-type]
         ttl_seconds=rule["ttl"],  # type: ignore[arg-type]
         uses=rule["uses"],  # type: ignore[arg-type]
+        online=rule.get("online") is True,
     )
 
 

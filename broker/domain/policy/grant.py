@@ -57,6 +57,7 @@ def grant_digest(
                     "scopes": sorted(rule.scopes),
                     "ttl": rule.ttl_seconds,
                     "uses": rule.uses,
+                    **({"online": True} if rule.online else {}),  # or the digests of before would be others
                 }
                 for rule in tasks.values()
             },

@@ -154,6 +154,9 @@ def _task(old: TaskRule, new: TaskRule) -> Iterator[GrantChange]:
         more = old.uses is not None and (new.uses is None or new.uses > old.uses)
         what = f"may be used {_times(new.uses)}; it could be used {_times(old.uses)}"
         yield GrantChange("task", name, what, Direction.MORE if more else Direction.LESS, f"{pointer}/uses")
+    if old.online != new.online:
+        what = "is asked about at each use" if new.online else "is no longer asked about at each use"
+        yield GrantChange("task", name, what, Direction.LESS if new.online else Direction.MORE, f"{pointer}/online")
 
 
 def _arguments(step: StepFacts) -> Iterator[GrantChange]:

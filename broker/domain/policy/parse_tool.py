@@ -214,7 +214,7 @@ class _Reader:
             self._problems.report(node.get("ttl") or node, "field.value", message, mend=mend)
         allow = node.get("allow")
         clients, claims = self._allow(allow) if allow is not None else ((), {})
-        uses = node.get("uses")
+        uses, online = node.get("uses"), node.get("online")
         return TaskRule(
             task=TaskName(name),
             clients=clients,
@@ -222,6 +222,7 @@ class _Reader:
             scopes=node.texts("scopes"),
             ttl_seconds=ttl,
             uses=uses.value if uses is not None and isinstance(uses.value, int) else None,
+            online=online is not None and online.value is True,
         )
 
     def _allow(self, node: Located) -> tuple[tuple[ClientId, ...], dict[str, tuple[str, ...]]]:

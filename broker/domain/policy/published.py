@@ -1,7 +1,7 @@
 """`version.edited`: what is published stays as it is; who may have it may shrink.
 
 1. Contract, audience, arguments, scopes, and which scopes each task grants are frozen.
-2. `allow`, `ttl`, `uses` may shrink, and a task may go.
+2. `allow`, `ttl`, `uses` may shrink, `online` may be asked for, and a task may go.
 3. A version that is gone from the files is a notice: it is out of service, and what refers to it can no longer be read.
 
 `old` is what is published; from a base tree, every version that it has counts as published.

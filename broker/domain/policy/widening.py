@@ -32,6 +32,7 @@ _WHAT = {
     "allow": "is open to more principals",
     "ttl": "lasts longer",
     "uses": "may be used more often",
+    "online": "need no longer be asked about at each use",
 }
 
 

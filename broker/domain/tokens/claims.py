@@ -5,7 +5,7 @@
 | iss sub aud client_id iat exp jti scope | as RFC 9068 §2.2; aud is one string; client_id is the exchanging MCP server |
 | sub_id                 | who `sub` is at which issuer: `{"format":"iss_sub","iss":…,"sub":…}`           |
 | act                    | the agent, with earlier actors nested inside it                                |
-| authorization_details  | one `mcp_tool_call`: tool, version, contract, task, uses, arguments_digest     |
+| authorization_details  | one `mcp_tool_call`: tool, version, contract, task, uses, online, arguments_digest |
 | gen rseq               | the logical time of the mint (DESIGN §5)                                       |
 | txn                    | one id for the whole logical call (RFC 8417 §2.2)                              |
 | chain                  | jti of the first credential of a delegation; its own where there is none      |
@@ -76,6 +76,7 @@ class Credential:
     uses: int | None = None
     arguments_digest: str | None = None
     ancestors: tuple[Ancestor, ...] = ()
+    online: bool = False
 
     @property
     def agent(self) -> str:
@@ -172,6 +173,8 @@ def detail_json(credential: Credential) -> JsonObject:
     }
     if credential.uses is not None:
         detail["uses"] = credential.uses
+    if credential.online:
+        detail["online"] = True
     if credential.arguments_digest is not None:
         detail["arguments_digest"] = credential.arguments_digest
     return detail
@@ -223,6 +226,8 @@ def read_credential(claims: JsonObject) -> Credential | Refusal:
         return _wrong("authorization_details")
     if (uses is not None and not _counter(uses)) or (digest is not None and not isinstance(digest, str)):
         return _wrong("authorization_details")
+    if detail.get("online", True) is not True:
+        return _wrong("authorization_details")
     if client is None:
         return _wrong("client_id")
     if policy is None:
@@ -266,6 +271,7 @@ def read_credential(claims: JsonObject) -> Credential | Refusal:
         uses=uses if isinstance(uses, int) else None,
         arguments_digest=digest if isinstance(digest, str) else None,
         ancestors=ancestors,
+        online="online" in detail,
     )
 
 

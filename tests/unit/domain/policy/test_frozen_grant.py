@@ -54,6 +54,7 @@ LESS = {
     "everybody": version(task(clients=(), claims={}), task("migrate")),
     "seconds": version(task(ttl_seconds=59), task("migrate")),
     "uses": version(task(uses=2), task("migrate")),
+    "asked about": version(task(online=True), task("migrate")),
     "a task": version(task()),
     "every task": replace(version(), tasks={}, digest=Digest("sha256:none")),
 }

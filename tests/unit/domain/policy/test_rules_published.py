@@ -34,10 +34,17 @@ def test_a_published_version_is_not_edited_in_place(rules: Rules, edited: dict, 
     assert all(place.tree == "base" for place, _ in the(report, "version.edited", key).related)
 
 
-@pytest.mark.parametrize("less", [{"ttl": "50s"}, {"uses": 1}, {"allow": {}}])
+@pytest.mark.parametrize("less", [{"ttl": "50s"}, {"uses": 1}, {"online": True}, {"allow": {}}])
 def test_access_to_a_published_version_may_shrink_in_place(rules: Rules, less: dict) -> None:
     shrunk = version(SCHEMA, scopes=SCOPES, tasks={"work": {**WORK, **less}})
     assert said(rules.report({"1": shrunk}, {"1": ONE})) == set()
+
+
+def test_what_is_asked_about_at_each_use_stays_so(rules: Rules) -> None:
+    asked = version(SCHEMA, scopes=SCOPES, tasks={"work": {**WORK, "online": True}})
+    for less in (WORK, {**WORK, "online": False}):
+        edited = version(SCHEMA, scopes=SCOPES, tasks={"work": less})
+        assert ("version.edited", "tasks/work/online") in said(rules.report({"1": edited}, {"1": asked}))
 
 
 def test_a_published_task_may_be_taken_away(rules: Rules) -> None:

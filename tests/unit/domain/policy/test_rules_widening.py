@@ -57,10 +57,16 @@ def test_a_task_that_reaches_further_is_refused(rules: Rules, new: dict, key: st
         {**WORK, "allow": {**STAFF, "clients": ["agents"]}},
         {**WORK, "allow": {}},
         {**WORK, "ttl": "30s", "uses": 1},
+        {**WORK, "online": True},
     ],
 )
 def test_a_task_that_reaches_less_far_is_lawful(rules: Rules, new: dict) -> None:
     assert said(rules.step(with_tasks(work=WORK), with_tasks(work=new))) == set()
+
+
+def test_a_credential_that_need_no_longer_be_asked_about_reaches_further(rules: Rules) -> None:
+    asked = with_tasks(work={**WORK, "online": True})
+    assert said(rules.step(asked, with_tasks(work=WORK))) == {("scope.widened", "work/online")}
 
 
 def test_a_task_under_another_name_is_a_new_task(rules: Rules) -> None:
