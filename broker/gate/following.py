@@ -103,7 +103,7 @@ class Following:
 
     async def judge(self, presented: Presented) -> Standing:
         """What is known of a credential; `UNKNOWN` where no lease is held. Waits shortly for what is about to be known."""
-        follower = self._held[1].follower if self._held is not None else self.start()
+        follower = self.start()
         standing = presented.standing(follower)
         if standing not in (Standing.AHEAD, Standing.UNKNOWN):
             return standing
