@@ -27,6 +27,7 @@ def server(request: pytest.FixtureRequest) -> Iterator[StoreProcess]:
     made.remove()
 
 
+@pytest.mark.parametrize("server", ["valkey"], indirect=True)
 async def test_20_000_live_credentials_are_killed_in_the_time_of_one_and_all_are_refused(server: StoreProcess) -> None:
     one = await populate(server, 1, sampled=1)
     many = await populate(server, MANY, sampled=SAMPLE)
@@ -60,7 +61,7 @@ def put_back(*populations: Population) -> None:
 
 async def test_a_rollback_runs_the_same_commands_whatever_the_number_of_credentials(server: StoreProcess) -> None:
     ran: list[dict[str, int]] = []
-    for count in (1, MANY):
+    for count in (1, 2_000):
         population = await populate(server, count, sampled=1)
         store = await population.connect()
         with server.admin() as admin:

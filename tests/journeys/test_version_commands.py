@@ -157,7 +157,7 @@ def test_usage_is_2_unusable_input_3_and_nobody_there_4(operator: Operator, tmp_
 
 
 def test_what_was_never_published_or_is_not_in_the_policy_is_said_so(operator: Operator) -> None:
-    assert "version_unknown" in operator.type("version", "promote", "life.two@3", expect=1)
+    assert "version_not_published" in operator.type("version", "promote", "life.two@3", expect=1)
     assert "version_not_in_policy" in operator.type("version", "publish", "life.two@9", expect=1)
     assert "version_not_in_policy" in operator.type("version", "publish", "life.nine@1", expect=1)
     assert "version_not_published" in operator.type("version", "show", "life.two@3", expect=1)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import time
 from collections.abc import Sequence
@@ -18,6 +19,8 @@ from broker.domain.errors import BrokerError, StoreUnclaimedError, StoreUnsuitab
 from broker.domain.lifecycle.states import read_record, spell_record
 from broker.ports.store import Incarnation, Pending
 
+_log = logging.getLogger("broker.store")
+
 
 class RedisFence:
     """`StoreFence` over one session. warnings: what the last inspection found worth saying.
@@ -25,13 +28,14 @@ class RedisFence:
     required_replicas: how many the broker waits for. can_move: whether the primary is found again when it is another server.
     """
 
-    __slots__ = ("_can_move", "_may_ask_config", "_required_replicas", "_session", "warnings")
+    __slots__ = ("_can_move", "_may_ask_config", "_required_replicas", "_session", "_unreadable", "warnings")
 
     def __init__(self, session: Session, *, required_replicas: int, can_move: bool) -> None:
         self._session = session
         self._required_replicas = required_replicas
         self._can_move = can_move
         self._may_ask_config = True
+        self._unreadable = 0
         self.warnings: tuple[str, ...] = ()
 
     async def inspect(self) -> Incarnation:
@@ -90,12 +94,18 @@ class RedisFence:
         held = await session.command(b"HGETALL", session.keys.outbox)
         flat = [part for pair in held.items() for part in pair] if isinstance(held, dict) else held
         pairs = cast("list[bytes]", flat)
-        found = []
-        for name, kept in zip(pairs[::2], pairs[1::2], strict=True):
-            gen, at_ms, seq, intent = kept.split(b"|", 3)
-            gseq = int(name.rpartition(b":")[2])
-            found.append(Pending(int(gen), gseq, int(seq), max(0, now_ms - int(at_ms)) / 1000, intent))
+        steps = [_pending(name, kept, now_ms) for name, kept in zip(pairs[::2], pairs[1::2], strict=True)]
+        found = [step for step in steps if step is not None]
+        self._say_unreadable(len(steps) - len(found))
         return sorted(found, key=lambda step: (step.gen, step.gseq))
+
+    def _say_unreadable(self, count: int) -> None:
+        """What is no step was put there by somebody else. It stays for them to look at, and holds nothing else up."""
+        if count > self._unreadable:
+            _log.error(
+                "the store's outbox holds %d entries that are no steps of this broker; they are passed over", count
+            )
+        self._unreadable = count
 
     async def acknowledge(self, gseqs: Sequence[int], *, gen: int | None = None) -> None:
         session = self._session
@@ -141,3 +151,13 @@ class RedisFence:
         if isinstance(reply, dict):
             reply = [part for pair in reply.items() for part in pair]
         return reply[1].decode() if isinstance(reply, list) and len(reply) == 2 else None
+
+
+def _pending(name: bytes, kept: bytes, now_ms: int) -> Pending | None:
+    """A step as the outbox keeps it, None where it is none."""
+    try:
+        gen, at_ms, seq, intent = kept.split(b"|", 3)
+        gseq = int(name.rpartition(b":")[2])
+        return Pending(int(gen), gseq, int(seq), max(0, now_ms - int(at_ms)) / 1000, intent)
+    except ValueError:
+        return None

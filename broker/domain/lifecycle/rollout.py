@@ -116,7 +116,7 @@ def apply(command: VersionCommand, view: LifecycleView, *, now: int) -> Change |
     before = view.get(command.tool, command.version)
     if before is None and not isinstance(command, Publish):
         return Refusal(
-            Reason.VERSION_UNKNOWN,
+            Reason.VERSION_NOT_PUBLISHED,
             f"{command.tool}@{command.version} was never published; `broker version publish` does it",
             where="version",
         )

@@ -105,7 +105,7 @@ def test_a_command_goes_where_the_table_says_and_nowhere_else(name: str, state: 
 def test_a_version_that_was_never_published_is_unknown_to_every_command(name: str) -> None:
     outcome = apply(command(name, "9", **GOING.get(name, {})), view(version("2", State.STABLE)), now=NOW)
     assert isinstance(outcome, Refusal)
-    assert outcome.reason is Reason.VERSION_UNKNOWN
+    assert outcome.reason is Reason.VERSION_NOT_PUBLISHED
 
 
 def test_credentials_are_minted_for_canary_stable_and_deprecated_alone() -> None:
