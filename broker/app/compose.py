@@ -174,7 +174,15 @@ def compose(
         release=Release(
             clients=clients, credentials=credentials, policy=policy, store=store, recorder=recorder, clock=clock
         ),
-        versions=Versions(policy=policy, store=store, cache=cache, recorder=recorder, clock=clock, entropy=entropy),
+        versions=Versions(
+            policy=policy,
+            store=store,
+            cache=cache,
+            recorder=recorder,
+            clock=clock,
+            entropy=entropy,
+            retire=key_retirement.on_event,
+        ),
         calls=Calls(clients=clients, store=store, recorder=recorder, clock=clock, entropy=entropy),
         administrators=Administrators(clients=clients, store=store),
         policies=policies,

@@ -9,7 +9,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -26,6 +26,7 @@ from broker.domain.lifecycle.rollout import (
 )
 from broker.domain.lifecycle.states import Command, LifecycleView, VersionRecord
 from broker.domain.policy.document import VersionPolicy
+from broker.domain.revocation.feed import Change as FeedChange
 from broker.domain.revocation.scopes import RevocationScope
 from broker.ports.policy import PolicySource
 from broker.ports.store import Applied, VersionChange, VersionStore
@@ -53,7 +54,7 @@ class Moved:
 
 
 class Versions:
-    """The use cases; one for a process."""
+    """The use cases; one for a process. retire: gives up revoked signing keys."""
 
     def __init__(
         self,
@@ -64,6 +65,7 @@ class Versions:
         recorder: Recorder,
         clock: Clock,
         entropy: Entropy,
+        retire: Callable[[FeedChange], Awaitable[None]],
     ) -> None:
         self._policy = policy
         self._store = store
@@ -71,6 +73,7 @@ class Versions:
         self._recorder = recorder
         self._clock = clock
         self._entropy = entropy
+        self._retire = retire
 
     async def view(self) -> LifecycleView:
         """All versions, as the store has them now."""
@@ -176,6 +179,8 @@ class Versions:
         except StoreUnavailableError:
             self._recorder.doubt()
             raise
+        # others hear of it; whoever is answered by this process must not meet a revoked key here
+        await self._retire(FeedChange(applied.gen, applied.seq, dict.fromkeys(scopes, applied.seq)))
         await self._record(record, applied)
         return Moved(
             applied.gen, applied.seq, changed=True, records=(), revoked=tuple(scopes), replicas=applied.replicas

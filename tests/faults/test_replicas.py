@@ -37,6 +37,18 @@ def two(tmp_path: Path, store: StoreProcess) -> Iterator[Replicas]:
     made.remove()
 
 
+@pytest.fixture(scope="module")
+def pair(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Replicas]:
+    """Two that serve, for tests that leave them so."""
+    store = StoreProcess(valkey_program()).start()
+    made = Replicas(tmp_path_factory.mktemp("pair"), store.url, 2)
+    serve_both(made[0].start())
+    made[1].start()
+    yield made
+    made.remove()
+    store.remove()
+
+
 @pytest.fixture
 def three(tmp_path: Path, store: StoreProcess) -> Iterator[Replicas]:
     """Each named to the others, as it takes for a claim."""
@@ -97,6 +109,7 @@ def test_a_replica_that_knows_of_a_lost_rollback_claims_the_store_anew_with_it(
     a.start()
     assert refusal_of(a.wire.exchange(**CANARY)) == "version_rolled_back"
     wait_until(lambda: refusal_of(b.wire.exchange(**CANARY)) == "version_rolled_back", what="both know of it again")
+    wait_until(lambda: b.wire.introspect(on_lost).status_code == 200, what="it holds a lease on the store again")
     assert not b.wire.is_active(on_lost)
     reasons = [record["reason"] for record in read_log(a) if record["type"] == "gen.claim"]
     assert "lacks" in reasons[-1]
@@ -142,20 +155,18 @@ def test_a_replica_that_waits_for_the_others_ends_in_order(three: Replicas) -> N
     assert "Traceback" not in alone.said()
 
 
-def test_who_cannot_sign_as_the_broker_is_told_nothing(two: Replicas) -> None:
-    a = two[0].start()
+def test_who_cannot_sign_as_the_broker_is_told_nothing(pair: Replicas) -> None:
+    a = pair[0]
     assert a.wire.http.get("/replicas/knowledge").status_code == 401
     credential = a.wire.http.get("/replicas/knowledge", headers={"authorization": "Bearer a.b.c"})
     assert credential.status_code == 401
-    a.wire.serve("ticket.edit@1")
-    minted = a.wire.mint()["access_token"]
+    minted = a.wire.mint(**STABLE)["access_token"]
     shown = a.wire.http.get("/replicas/knowledge", headers={"authorization": f"Bearer {minted}"})
     assert (shown.status_code, shown.json()["reason"]) == (401, "client_assertion_invalid")
 
 
-def test_a_signing_key_that_is_revoked_at_one_replica_is_dead_at_all(two: Replicas) -> None:
-    a, b = two[0].start(), two[1].start()
-    serve_both(a)
+def test_a_signing_key_that_is_revoked_at_one_replica_is_dead_at_all(pair: Replicas) -> None:
+    a, b = pair[0], pair[1]
     token = a.wire.mint(**STABLE)["access_token"]
     assert b.wire.is_active(token)
     (kid,) = {key["kid"] for key in a.wire.admin("GET", "/keys").json()["keys"] if key["state"] == "signs"}
@@ -172,12 +183,17 @@ def test_a_signing_key_that_is_revoked_at_one_replica_is_dead_at_all(two: Replic
     assert kid not in successors
     assert b.wire.is_active(a.wire.mint(**STABLE)["access_token"])
     assert a.wire.is_active(b.wire.mint(**STABLE)["access_token"])
-    retired = [record for one in (a, b) for record in read_log(one) if record["type"] == "key.retire"]
-    assert [(record["kid"], record["successor"]) for record in retired] == [(kid, successors.pop())]
+    wait_until(lambda: retired(a, b) != [], what="it is on record, where it was first written down")
+    assert retired(a, b) == [(kid, successors.pop())]
     rotated = b.wire.admin("POST", "/keys/rotate").json()["kid"]
     fresh = b.wire.mint(**STABLE)["access_token"]
     assert a.wire.is_active(fresh)
     assert rotated in published(a)
+
+
+def retired(*replicas: Any) -> list[tuple[str, str]]:
+    records = [record for one in replicas for record in read_log(one) if record["type"] == "key.retire"]
+    return [(record["kid"], record["successor"]) for record in records]
 
 
 def published(replica: Any) -> set[str]:
