@@ -60,6 +60,10 @@ class Settings:
             )
         if self.peers and self.store == EMBEDDED:
             raise ConfigurationError("--peer: replicas share a store; name it with --store")
+        if self.required_replicas and self.store == EMBEDDED:
+            raise ConfigurationError(
+                "--required-replicas: the embedded store has no replicas; name another with --store"
+            )
         for peer in self.peers:
             problem = base_url_problem(peer)
             if problem is not None:

@@ -102,6 +102,7 @@ def test_an_issuer_that_is_no_base_url_is_said_so_before_anything_is_made(
     ("options", "says"),
     [
         (("--peer", "https://other.example"), "--peer: replicas share a store; name it with --store"),
+        (("--required-replicas", "1"), "--required-replicas: the embedded store has no replicas"),
         (("--peer", "other.example", "--store", "unix:///nowhere"), "--peer 'other.example': an https URL"),
     ],
 )
@@ -133,6 +134,16 @@ def policies(folder: Path) -> str:
         ("redis://u:secretpw@127.0.0.1:1", 4, "the store cannot be reached (127.0.0.1:1); is it running"),
         ("unix:///nowhere/store.sock", 4, "the store cannot be reached (/nowhere/store.sock); is it running"),
         ("redis://u:secretpw@[::1", 3, "store: the URL is not well formed"),
+        (
+            "sentinel://u:secretpw@127.0.0.1:1,127.0.0.1:2/brokers?sentinel_password=secretpw",
+            *(4, "none of the sentinels answers (brokers by the sentinels 127.0.0.1:1, 127.0.0.1:2); is it running"),
+        ),
+        (
+            "cluster://u:secretpw@127.0.0.1:1",
+            4,
+            "none of the nodes of the cluster answers (the cluster at 127.0.0.1:1)",
+        ),
+        ("sentinel://u:secretpw@127.0.0.1:1", 3, "ends in the name that the sentinels know the primary by"),
     ],
 )
 def test_a_store_that_is_not_there_is_said_with_its_address_and_without_its_password(
