@@ -116,6 +116,7 @@ def compose(
         lease=lease,
         cache=cache,
         recorder=recorder,
+        knowledge=knowledge,
         clock=clock,
         entropy=entropy,
         trouble=trouble,

@@ -162,7 +162,7 @@ class _Doors:
         )
         # uvicorn drains, then raises the signal again under the handler that was there before: that one must not end
         # the process, since log and store are still open
-        self._ending.server, self._ending.close_streams = server, parts.following.close
+        self._ending.server, self._ending.close_streams = server, parts.following.listeners.close
         for number in ENDS:
             signal.signal(number, self._ending)
         return server

@@ -75,7 +75,7 @@ def make_api(
     )
     app.feed = FeedEndpoints(
         issuer=use_cases.issuer,
-        following=use_cases.following,
+        listeners=use_cases.following.listeners,
         verifiers=use_cases.verifiers,
         refusals=use_cases.refusals,
         entropy=use_cases.entropy,

@@ -32,7 +32,7 @@ from broker.domain.tokens.client_auth import parse_header_credentials
 from broker.http.errors import JSON, NO_STORE, Headers, render_bug, render_failure, render_refusal
 from broker.http.form import Scope, header_values, read_body
 from broker.ports.system import Entropy
-from broker.services.following import Following
+from broker.services.listeners import Listeners
 from broker.services.refusals import Attempt, Refusals
 from broker.services.subscription import Subscription
 from broker.services.verifiers import Verifiers
@@ -58,7 +58,7 @@ class FeedEndpoints:
         self,
         *,
         issuer: str,
-        following: Following,
+        listeners: Listeners,
         verifiers: Verifiers,
         refusals: Refusals,
         entropy: Entropy,
@@ -66,7 +66,7 @@ class FeedEndpoints:
         trouble: Callable[[BrokerError], None],
     ) -> None:
         self._issuer = issuer
-        self._following = following
+        self._listeners = listeners
         self._verifiers = verifiers
         self._refusals = refusals
         self._entropy = entropy
@@ -126,7 +126,7 @@ class FeedEndpoints:
         if isinstance(client, Refusal):
             return client
         # what cannot be read is as good as nothing: everything is sent then
-        return self._following.subscribe(parse_point(_one(header_values(scope, b"last-event-id"))))
+        return self._listeners.subscribe(parse_point(_one(header_values(scope, b"last-event-id"))))
 
     async def _poll(self, scope: Scope, receive: Any) -> Made:
         client = await self._verifiers.authenticate(_credentials(scope))
@@ -137,8 +137,8 @@ class FeedEndpoints:
             return asked
         since, seconds = asked
         if since is not None and seconds:
-            await self._following.wait_past(since, seconds=seconds)
-        events = [] if since is not None and since == self._following.point else self._following.events_since(since)
+            await self._listeners.wait_past(since, seconds=seconds)
+        events = [] if since is not None and since == self._listeners.point else self._listeners.events_since(since)
         return {"v": 1, "events": [{"event": kind_of(event), **event_json(event)} for event in events]}
 
     async def _lease(self, scope: Scope, receive: Any) -> Made:
@@ -173,7 +173,7 @@ class FeedEndpoints:
                 await gone
         finally:
             ending.cancel()
-            self._following.unsubscribe(subscription)
+            self._listeners.unsubscribe(subscription)
             gone.cancel()
             with contextlib.suppress(asyncio.CancelledError):
                 await gone

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from broker.domain.revocation.feed import Heartbeat
 from broker.http import feed
 from broker.http.api import Api, make_api
 
@@ -58,11 +59,11 @@ async def test_who_takes_nothing_is_hung_up_on(tmp_path: Path, monkeypatch: pyte
         slow, quick = asyncio.ensure_future(listen(stuck)), asyncio.ensure_future(listen(taking))
         await asyncio.wait_for(slow, 20)
         assert gone.is_set(), "the server was told to hang up"
-        await eventually(lambda: len(parts.following._listeners) == 1)
+        await eventually(lambda: parts.following.listeners.count == 1)
         count = len(heard)
         await eventually(lambda: len(heard) > count)
         assert not quick.done()
-        parts.following.close()
+        parts.following.listeners.close()
         await asyncio.wait_for(quick, 20)
         assert heard[-1] == b"", "in order"
 
@@ -70,8 +71,9 @@ async def test_who_takes_nothing_is_hung_up_on(tmp_path: Path, monkeypatch: pyte
 async def test_who_lets_too_much_wait_is_cut_off(tmp_path: Path) -> None:
     async with composed(tmp_path) as (parts, _):
         await eventually(lambda: parts.following.point is not None)
-        subscription = parts.following.subscribe(None)
+        subscription = parts.following.listeners.subscribe(None)
         for _ in range(600):  # as many beats as half an hour has, without one of them being taken
-            parts.following._publish_heartbeat(parts.following.point or pytest.fail("it knows nothing"))
+            at = parts.following.point or pytest.fail("it knows nothing")
+            parts.following.listeners.publish(Heartbeat(at.gen, at.seq))
         assert subscription.is_over
         assert await subscription.next() == []
