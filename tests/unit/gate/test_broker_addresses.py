@@ -53,8 +53,6 @@ async def replicas(*made: Replica) -> AsyncIterator[list[str]]:
         for one in made:
             options: Any = {"port": free_port(), "log_level": "critical", "lifespan": "off", "ws": "none"}
             config = uvicorn.Config(_Broken(one), host="127.0.0.1", **options)
-                _Broken(one), host="127.0.0.1", port=free_port(), log_level="critical", lifespan="off", ws="none"
-            )
             server = uvicorn.Server(config)
             server.install_signal_handlers = lambda: None  # type: ignore[attr-defined]
             task = asyncio.create_task(server.serve())
