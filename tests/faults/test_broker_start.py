@@ -143,7 +143,6 @@ def policies(folder: Path) -> str:
             4,
             "none of the nodes of the cluster answers (the cluster at 127.0.0.1:1)",
         ),
-        ("sentinel://u:secretpw@127.0.0.1:1", 3, "ends in the name that the sentinels know the primary by"),
     ],
 )
 def test_a_store_that_is_not_there_is_said_with_its_address_and_without_its_password(
