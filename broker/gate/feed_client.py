@@ -29,7 +29,7 @@ FORMAT: Final = 1
 MAX_EVENT_BYTES: Final = 67_108_864  # a snapshot holds every mark and every version
 MAX_LEASE_SECONDS: Final = 60.0
 POLL_SECONDS: Final = 10  # the most that a broker waits
-_LEASE_DEADLINE_SECONDS: Final = 1.0
+_LEASE_DEADLINE_SECONDS: Final = 1.5  # what comes later leaves too little of a lease to be worth the work
 _NO_STREAM: Final = frozenset({404, 405, 406, 501})
 
 

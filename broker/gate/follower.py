@@ -244,12 +244,14 @@ class Follower:
         """Rule 1, for ever."""
         # The beat goes on whatever is asked beside it; so verifiers that hear the same event do not stay in step after it.
         beat = self._seconds() - RENEW_SECONDS * random.random()  # noqa: S311  # spread, not secret
+        failures = 0
         while True:
             self._due.clear()
             sent_at = self._seconds()
             while beat <= sent_at:
                 beat += RENEW_SECONDS
             applied = self._applied()
+            failures += 1
             try:
                 granted = await self._client.renew(self.verifier, applied)
             except BrokerUnreachableError as error:
@@ -257,11 +259,15 @@ class Follower:
             except Exception:
                 logger.exception("asking the broker for a lease broke")
             else:
+                failures = 0
                 self._complaints.pop("lease", None)
                 self._granted += 1
                 self._acknowledged = applied
                 self.leases.grant(granted.point, sent_at=sent_at, lease_seconds=granted.lease_seconds, view=self.view)
                 self._tell()
+            if failures:  # many that ask a broker that cannot keep up ever again would keep it from ever keeping up
+                await asyncio.sleep(_spread(min(2**failures * RENEW_SECONDS, MAX_PAUSE_SECONDS)))
+                continue
             try:
                 async with asyncio.timeout(max(0.0, beat - self._seconds())):
                     await self._due.wait()

@@ -59,7 +59,7 @@ def test_neither_counter_goes_back_and_no_key_is_forgotten(state: StateFile, lat
 def _write(path: Path, number: int) -> None:
     state = state_at(path)
     state.open()
-    for seq in range(40):
+    for seq in range(15):
         state.save(Seen(Point(5, 10 * seq + number), frozenset({f"key:{number}:{seq}"})))
 
 
@@ -72,7 +72,7 @@ def test_several_processes_lose_nothing_of_each_other(state: StateFile) -> None:
         process.join(30)
         assert process.exitcode == 0
     assert state.open() == Seen(
-        Point(5, 392), frozenset(f"key:{number}:{seq}" for number in range(3) for seq in range(40))
+        Point(5, 142), frozenset(f"key:{number}:{seq}" for number in range(3) for seq in range(15))
     )
 
 
