@@ -102,6 +102,10 @@ class Reason(StrEnum):
     POLICY_INVALID = "policy_invalid"
     POLICY_REFUSED = "policy_refused"
     RECEIPT_UNKNOWN = "receipt_unknown"
+    # the feed
+    VERIFIER_TAKEN = "verifier_taken"
+    VERIFIERS_TOO_MANY = "verifiers_too_many"
+    LISTENERS_TOO_MANY = "listeners_too_many"
 
 
 @dataclass(frozen=True, slots=True)
@@ -207,6 +211,9 @@ REASONS: Final[dict[Reason, Wire]] = {
     Reason.POLICY_INVALID: Wire("conflict", 409, "the policy files are not a lawful policy"),
     Reason.POLICY_REFUSED: Wire("conflict", 409, "the rules refuse this policy, or cannot decide about it"),
     Reason.RECEIPT_UNKNOWN: Wire("not_found", 404, "no revocation is known at this point of the clock"),
+    Reason.VERIFIER_TAKEN: Wire("conflict", 409, "another client has a verifier of this name"),
+    Reason.VERIFIERS_TOO_MANY: Wire("temporarily_unavailable", 429, "the client has too many verifiers"),
+    Reason.LISTENERS_TOO_MANY: Wire("temporarily_unavailable", 429, "the client follows the feed too often at once"),
 }
 
 

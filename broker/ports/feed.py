@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from enum import StrEnum
 from typing import Protocol
 
 from broker.domain.ids import VersionId
@@ -52,6 +53,13 @@ class Renewal:
     assertion: Assertion | None = None
 
 
+class RenewRefused(StrEnum):
+    """Why a lease was not granted; nothing was written."""
+
+    ASSERTION_REPLAYED = "assertion_replayed"
+    VERIFIER_TAKEN = "verifier_taken"  # another client has a verifier of this name
+
+
 @dataclass(frozen=True, slots=True)
 class HolderRow:
     """A verifier as the store keeps it. row: its bytes, which are others after each renewal."""
@@ -87,8 +95,9 @@ class StoreFeed(Protocol):
 class LeaseStore(Protocol):
     """Who verifies, and how far each has got."""
 
-    async def renew(self, renewal: Renewal) -> Point | None:
-        """Note how far a verifier is; the point that its lease is bound to. None: the assertion was used before."""
+    async def renew(self, renewal: Renewal) -> Point | RenewRefused:
+        """Note how far a verifier is; the point that its lease is bound to. One that says it is further than the store counts as
+        one that is nowhere."""
         ...
 
     async def holders(self) -> Sequence[HolderRow]:

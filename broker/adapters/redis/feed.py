@@ -19,11 +19,12 @@ from broker.domain.lifecycle.states import VersionRecord
 from broker.domain.revocation.feed import Point
 from broker.domain.revocation.lease import Holder
 from broker.domain.revocation.scopes import RevocationScope
-from broker.ports.feed import Content, HolderRow, Renewal, Step
+from broker.ports.feed import Content, HolderRow, Renewal, RenewRefused, Step
 from broker.ports.store import Applied
 
 _FEWEST_MARKS: Final = 64
 _STEPS_AT_ONCE: Final = 256
+_REFUSALS: Final = {refusal.value.encode(): refusal for refusal in RenewRefused}
 
 
 class RedisFeed:
@@ -89,7 +90,7 @@ class RedisFeed:
             if cursor == b"0":
                 return gone
 
-    async def renew(self, renewal: Renewal) -> Point | None:
+    async def renew(self, renewal: Renewal) -> Point | RenewRefused:
         keys, assertion = self._session.keys, renewal.assertion
         gen = self._session.gen
         touched = (keys.control, keys.leases)
@@ -103,7 +104,9 @@ class RedisFeed:
             b"" if assertion is None else os.urandom(8),
             0 if assertion is None else assertion.expires_at,
         )
-        return self._at(gen, cast("int", reply[1])) if reply[0] == b"granted" else None
+        if reply[0] != b"granted":
+            return _REFUSALS[cast("bytes", reply[1])]
+        return self._at(gen, cast("int", reply[1]))
 
     async def holders(self) -> Sequence[HolderRow]:
         keys = self._session.keys
