@@ -11,7 +11,8 @@ The lease's body is `{"v":1,"verifier":…,"gen":…,"applied":…}`: the verifi
 1. Plain ASGI, like the OAuth endpoints, since a lease is asked for twice a second by each verifier.
 2. A listener that does not take what is sent to it within `SEND_SECONDS` is cut off; so is one that has too much waiting. After
    `STREAM_SECONDS` a stream ends, so that its listener proves anew who it is.
-3. Nothing is made up on the way: heartbeats come from beats of the store, and a broker that knows nothing answers 503.
+3. One client has at most `MOST_LISTENING` streams and waiting polls at one process: each holds a connection open.
+4. Nothing is made up on the way: heartbeats come from beats of the store, and a broker that knows nothing answers 503.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+from collections import Counter
 from collections.abc import Awaitable, Callable
 from typing import Any, Final, TypeAlias
 from urllib.parse import parse_qsl
@@ -41,6 +43,7 @@ log: Final = logging.getLogger("broker.http")
 SEND_SECONDS: Final = 5.0
 STREAM_SECONDS: Final = 900.0
 MAX_LEASE_BYTES: Final = 4_096
+MOST_LISTENING: Final = 512
 HANG_UP: Final = "broker.hang_up"
 """ASGI extension of the server: a function that ends the connection at once, whatever is still to be sent."""
 MAX_WAIT_SECONDS: Final = 10.0
@@ -72,6 +75,7 @@ class FeedEndpoints:
         self._entropy = entropy
         self._deadline_seconds = deadline_seconds
         self._trouble = trouble
+        self._listening: Counter[str] = Counter()
         self._operations: dict[str, tuple[str, Operation, float]] = {
             "/revocations/stream": ("GET", self._stream, deadline_seconds),
             "/revocations": ("GET", self._poll, deadline_seconds + MAX_WAIT_SECONDS),
@@ -125,8 +129,13 @@ class FeedEndpoints:
         client = await self._verifiers.authenticate(_credentials(scope))
         if isinstance(client, Refusal):
             return client
+        if self._listening[client.client_id] >= MOST_LISTENING:
+            return _too_many()
         # what cannot be read is as good as nothing: everything is sent then
-        return self._listeners.subscribe(parse_point(_one(header_values(scope, b"last-event-id"))))
+        subscription = self._listeners.subscribe(parse_point(_one(header_values(scope, b"last-event-id"))))
+        self._listening[client.client_id] += 1
+        subscription.ended = lambda: self._leave(client.client_id)
+        return subscription
 
     async def _poll(self, scope: Scope, receive: Any) -> Made:
         client = await self._verifiers.authenticate(_credentials(scope))
@@ -137,9 +146,20 @@ class FeedEndpoints:
             return asked
         since, seconds = asked
         if since is not None and seconds:
-            await self._listeners.wait_past(since, seconds=seconds)
+            if self._listening[client.client_id] >= MOST_LISTENING:
+                return _too_many()
+            self._listening[client.client_id] += 1
+            try:
+                await self._listeners.wait_past(since, seconds=seconds)
+            finally:
+                self._leave(client.client_id)
         events = [] if since is not None and since == self._listeners.point else self._listeners.events_since(since)
         return {"v": 1, "events": [{"event": kind_of(event), **event_json(event)} for event in events]}
+
+    def _leave(self, client: str) -> None:
+        self._listening[client] -= 1
+        if not self._listening[client]:
+            del self._listening[client]
 
     async def _lease(self, scope: Scope, receive: Any) -> Made:
         body = await read_body(receive, limit=MAX_LEASE_BYTES)
@@ -174,6 +194,7 @@ class FeedEndpoints:
         finally:
             ending.cancel()
             self._listeners.unsubscribe(subscription)
+            subscription.ended()
             gone.cancel()
             with contextlib.suppress(asyncio.CancelledError):
                 await gone
@@ -187,6 +208,12 @@ async def _send(send: Any, message: Any) -> None:
 async def _disconnected(receive: Any) -> None:
     while (await receive())["type"] != "http.disconnect":
         pass
+
+
+def _too_many() -> Refusal:
+    return Refusal(
+        Reason.LISTENERS_TOO_MANY, f"at most {MOST_LISTENING} at once; one for each process that verifies is enough"
+    )
 
 
 def _credentials(scope: Scope) -> Any:

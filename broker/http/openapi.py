@@ -44,6 +44,15 @@ def _answers(ok: dict[str, Any], *, method: str = "POST") -> dict[str, Any]:
     }
 
 
+def _feed_answers(ok: dict[str, Any], *, method: str = "POST") -> dict[str, Any]:
+    problem = {"content": {"application/json": {"schema": _ERROR}}}
+    return {
+        **_answers(ok, method=method),
+        "409": {"description": "Another client has a verifier of this name", **problem},
+        "429": {"description": "The client has too many verifiers, or streams, at once", **problem},
+    }
+
+
 def _json(schema: dict[str, Any]) -> dict[str, Any]:
     return {"description": "Success", "content": {"application/json": {"schema": schema}}}
 
@@ -132,7 +141,7 @@ FEED_PATHS: Final[dict[str, Any]] = {
             "operationId": "revocation_stream",
             "tags": ["feed"],
             "parameters": [{"name": "Last-Event-ID", "in": "header", "schema": _POINT}],
-            "responses": _answers(
+            "responses": _feed_answers(
                 {"description": "Events, on and on", "content": {"text/event-stream": {"schema": _STRING}}},
                 method="GET",
             ),
@@ -147,7 +156,7 @@ FEED_PATHS: Final[dict[str, Any]] = {
                 {"name": "since", "in": "query", "schema": _POINT},
                 {"name": "wait", "in": "query", "schema": {"type": "integer", "minimum": 0, "maximum": 10}},
             ],
-            "responses": _answers(
+            "responses": _feed_answers(
                 _json(
                     {
                         "type": "object",
@@ -182,7 +191,7 @@ FEED_PATHS: Final[dict[str, Any]] = {
                     }
                 },
             },
-            "responses": _answers(
+            "responses": _feed_answers(
                 _json(
                     {
                         "type": "object",

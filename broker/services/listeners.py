@@ -1,7 +1,8 @@
 """Listeners of the feed: what each has missed, and what happens from then on.
 
 1. A listener comes with the point that it has: it gets the steps since, or a snapshot where they are not all kept.
-2. Every event is spelled once, for all of them. Who does not keep up is cut off (`subscription.py`).
+2. Every event is spelled once, for all of them; a snapshot, which may be large, also once for all who come at the same point. Who
+   does not keep up is cut off (`subscription.py`).
 3. A broker that knows nothing itself has nothing to tell: `StoreUnavailableError`.
 """
 
@@ -30,6 +31,7 @@ class Listeners:
         self._view = view
         self._kept: deque[Change] = deque(maxlen=KEPT)
         self._listening: set[Subscription] = set()
+        self._spelled: tuple[Point, bytes] = (Point(0, 0), b"")
         self._moved = asyncio.Event()
         self._is_closed = False
 
@@ -61,12 +63,20 @@ class Listeners:
         """A listener that has got as far as `point`, None for nowhere."""
         subscription = Subscription()
         for event in self.events_since(point):
-            subscription.push(event, spell_event(event))
+            subscription.push(event, self._spell(event))
         if self._is_closed:
             subscription.end()
         else:
             self._listening.add(subscription)
         return subscription
+
+    def _spell(self, event: Event) -> bytes:
+        if not isinstance(event, Snapshot):
+            return spell_event(event)
+        point, (known, spelled) = Point(event.gen, event.seq), self._spelled
+        if known != point or not spelled:
+            self._spelled = (point, spelled := spell_event(event))
+        return spelled
 
     def unsubscribe(self, subscription: Subscription) -> None:
         """It does not listen any more."""

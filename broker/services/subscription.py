@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
+from collections.abc import Callable
 from typing import Final
 
 from broker.domain.revocation.feed import Event
@@ -16,12 +17,13 @@ MAX_WAITING: Final = 512
 
 
 class Subscription:
-    """Events in order. `next` gives all that wait at once; an empty answer is the end."""
+    """Events in order. `next` gives all that wait at once; an empty answer is the end. ended: called once it is let go of."""
 
     def __init__(self) -> None:
         self._waiting: deque[tuple[Event, bytes]] = deque()
         self._more = asyncio.Event()
         self.is_over = False
+        self.ended: Callable[[], None] = lambda: None
 
     def push(self, event: Event, spelled: bytes) -> None:
         """Add an event; a listener that has too many waiting is cut off."""
