@@ -4,20 +4,43 @@
    one read brings. uvicorn bounds them in its slower parser only, and pays for a long one with the square of its length.
 2. A head is there `HEAD_SECONDS` after its first byte, the first one of a connection that long after it was opened.
 3. Who goes beyond that is hung up on; there is no request yet that could be answered.
-4. An endpoint can hang up, too, on who does not take what is sent (`http/feed.py`).
+4. There are as many connections as the process may have open files, less `KEPT_BACK` for its own: store, logs, keys, policy.
+   Who comes then is hung up on. The process may have as many files as it may allow itself.
+5. An endpoint can hang up, too, on who does not take what is sent (`http/feed.py`).
 """
 
 from __future__ import annotations
 
 import asyncio
+import sys
 from typing import Final
 
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from broker.http.feed import HANG_UP
 
+if sys.platform != "win32":
+    import resource
+
 MAX_HEAD_BYTES: Final = 131_072
 HEAD_SECONDS: Final = 5.0
+KEPT_BACK: Final = 128
+MOST_FILES: Final = 65_536
+
+
+def most_connections() -> int:
+    """How many there may be (rule 4); raises the soft limit of open files."""
+    if sys.platform == "win32":
+        return MOST_FILES - KEPT_BACK
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = MOST_FILES if hard == resource.RLIM_INFINITY else min(hard, MOST_FILES)
+    if soft != resource.RLIM_INFINITY and soft < wanted:
+        try:
+            resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
+            soft = wanted
+        except (OSError, ValueError):
+            pass  # it stays as it is
+    return max(1, (MOST_FILES if soft == resource.RLIM_INFINITY else soft) - KEPT_BACK)
 
 
 class BoundedConnection(HttpToolsProtocol):
@@ -25,10 +48,14 @@ class BoundedConnection(HttpToolsProtocol):
 
     _beside_bodies = 0
     _patience: asyncio.TimerHandle | None = None
+    most = MOST_FILES
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
-        self._await_head()
+        if len(self.connections) > self.most:
+            transport.abort()
+        else:
+            self._await_head()
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._be_patient()

@@ -25,7 +25,7 @@ import uvicorn
 
 from broker.app.channel import LOADED, READY, UP, WorkerChannel
 from broker.app.compose import Parts
-from broker.app.connections import BoundedConnection
+from broker.app.connections import BoundedConnection, most_connections
 from broker.app.doorway import Doorway
 from broker.app.listener import listen
 from broker.app.running import Running, say_loaded, tended
@@ -146,6 +146,7 @@ class _Doors:
         self._listener.close()
 
     def _server(self, app: Any, parts: Parts) -> uvicorn.Server:
+        BoundedConnection.most = most_connections()
         server = uvicorn.Server(
             uvicorn.Config(
                 app,
