@@ -84,10 +84,10 @@ class Following:
         at = bisect_left(self._reached, point, key=lambda reached: reached[0])
         return self._reached[at][1] if at < len(self._reached) else None
 
-    def gen_proved_since(self) -> float:
-        """When this process first had a beat in the present gen acknowledged by the required replicas; now, if none was yet."""
+    def gen_proved_since(self) -> float | None:
+        """When this process first had a beat in the present gen acknowledged by the required replicas; None: not yet."""
         gen, since = self._proved
-        return since if gen == self._view.gen else self._monotonic()
+        return since if gen == self._view.gen else None
 
     @property
     def on_record(self) -> Point:

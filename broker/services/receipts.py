@@ -55,6 +55,8 @@ class Receipts:
         rows = await self._look()
         now = self._monotonic()
         proved_since = self._following.gen_proved_since()
+        if proved_since is None:
+            proved_since = now
         return receipt(
             point,
             [row.holder for row in rows],
