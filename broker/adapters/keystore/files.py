@@ -31,8 +31,8 @@ def make_private_folder(folder: Path) -> None:
         raise ConfigurationError(f"others may write to the key folder {folder}: chmod 700 {folder}")
 
 
-def read_private_file(path: Path) -> bytes:
-    """The bytes of a file that only its owner may read. Raises `ConfigurationError`."""
+def read_private_file(path: Path, *, most_bytes: int = _MAX_BYTES) -> bytes:
+    """The bytes of a file that only its owner may read, all of them. Raises `ConfigurationError`."""
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
     except OSError as error:
@@ -44,7 +44,10 @@ def read_private_file(path: Path) -> bytes:
             raise ConfigurationError(f"the key file {path} is not a regular file")
         if mode & 0o077:
             raise ConfigurationError(f"others may read the key file {path}: chmod 600 {path}, then replace the key")
-        return file.read(_MAX_BYTES)
+        found = file.read(most_bytes + 1)
+    if len(found) > most_bytes:
+        raise ConfigurationError(f"the key file {path} holds more than {most_bytes} bytes: it is none of this broker's")
+    return found
 
 
 def create_private_file(path: Path, content: bytes) -> bool:

@@ -42,6 +42,7 @@ _SECRET_BYTES: Final = 32
 _SIGNING: Final = re.compile(r"signing-([A-Za-z0-9]+)-([1-9][0-9]{0,5})\.pem")
 _DIGEST: Final = re.compile(r"audit-arguments-([1-9][0-9]{0,5})\.key")
 _RETIRED: Final = "retired-keys"
+_MOST_RETIRED_BYTES: Final = 16_777_216
 
 Stamp: TypeAlias = tuple[int, ...]
 
@@ -96,7 +97,7 @@ class KeyFolder:
         path = self._path / _RETIRED
         if not path.exists():
             return frozenset()
-        return frozenset(line for line in read_private_file(path).decode("utf-8", "replace").splitlines() if line)
+        return frozenset(line for line in _read_retired(path).splitlines() if line)
 
     def newest(self, algorithm: str) -> int:
         """The greatest number of its keys, retired ones too; 0 for none. Asked before `signing_keys`, see `make`."""
@@ -147,6 +148,10 @@ class KeyFolder:
     def digest_key(self) -> DigestKey:
         """The newest key for digests of arguments."""
         return max((_load_digest(path, match) for path, match in _files(self._path, _DIGEST)), key=lambda k: k.version)
+
+
+def _read_retired(path: Path) -> str:
+    return read_private_file(path, most_bytes=_MOST_RETIRED_BYTES).decode("utf-8", "replace")
 
 
 def name_of(key: SigningKey) -> str:

@@ -4,7 +4,7 @@
 2. Keys that other processes make or retire in the folder (`folder.py`) are seen at the next question that hangs on them: what
    is published, a `kid` that is not known here; and at the latest when `refresh` is called.
 3. A retired key is retired in this process at once, whatever the folder says: where it cannot be written there, this process
-   keeps it in mind, and what revoked it will say so again after a restart.
+   keeps it in mind and tries again when it refreshes, and what revoked it will say so again after a restart.
 4. Where the key that signs was retired and none can be made, nothing is signed.
 """
 
@@ -46,6 +46,7 @@ class FileKeyStore:
         self._algorithm = algorithm
         self._lock = RLock()
         self._retired: set[str] = set()
+        self._unwritten: set[str] = set()
         self._notes: list[CreatedKey | RetiredKey] = []
         self._stamp = folder.stamp()
         self._keys = self._read()
@@ -109,9 +110,9 @@ class FileKeyStore:
             self._retired.add(kid)
             self._keys = self._without(kid)
             try:
-                if self._folder.retire(kid):
-                    self._notes.append(RetiredKey(kid, "revoked"))
+                self._write_down(kid)
             except ConfigurationError as error:
+                self._unwritten.add(kid)
                 _log.error("signing key %s was revoked; it is not used any more, but not written down: %s", kid, error)
             self._provide()
 
@@ -129,6 +130,8 @@ class FileKeyStore:
 
     def refresh(self) -> None:
         """See what other processes did in the folder. A folder that cannot be read leaves all as it is."""
+        if self._unwritten:
+            self._write_down_later()
         if self._folder.stamp() == self._stamp:
             return
         with self._lock:
@@ -150,6 +153,19 @@ class FileKeyStore:
         with self._lock:
             notes, self._notes = tuple(self._notes), []
         return notes
+
+    def _write_down(self, kid: str) -> None:
+        if self._folder.retire(kid):
+            self._notes.append(RetiredKey(kid, "revoked"))
+        self._unwritten.discard(kid)
+
+    def _write_down_later(self) -> None:
+        with self._lock:
+            try:
+                for kid in sorted(self._unwritten):
+                    self._write_down(kid)
+            except ConfigurationError:
+                pass  # it was said when the key was retired
 
     def _current(self) -> SigningKey:
         current = self._keys.current

@@ -17,6 +17,7 @@ A version is revoked by its life (rollback, retire), not here: it must also stop
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Final
 
@@ -37,6 +38,7 @@ _MEMBERS: Final[Mapping[str, tuple[str, ...]]] = {
     "credential": ("jti",),
 }
 KINDS: Final = tuple(_MEMBERS)
+_KID: Final = re.compile(r"[A-Za-z0-9_-]{1,128}")
 
 
 def parse_revocation_scope(kind: str, names: Mapping[str, str]) -> RevocationScope | Refusal:
@@ -52,6 +54,9 @@ def parse_revocation_scope(kind: str, names: Mapping[str, str]) -> RevocationSco
         case "everything":
             return scopes.EVERYTHING
         case "key":
+            if not _KID.fullmatch(names["kid"]):  # it goes into `retired-keys`, which holds one a line
+                said = "a kid was expected: 1 to 128 letters, digits, `_`, `-`; `broker key list` shows them"
+                return Refusal(Reason.COMMAND_MALFORMED, said, where="names/kid")
             return scopes.key_scope(names["kid"])
         case "tool":
             tool = parse_tool_name(names["tool"])

@@ -291,6 +291,30 @@ def test_on_a_folder_that_cannot_be_written_a_revoked_key_signs_no_more_and_noth
         assert FileKeyStore.open(folder).kid == writable.kid
 
 
+def test_what_could_not_be_written_down_is_once_the_folder_can_be_written(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = FileKeyStore.open(folder)
+    gone = store.kid
+    with monkeypatch.context() as patched:
+        forbid_writing(patched)
+        store.retire(gone)
+        store.refresh()
+        assert not (folder / "retired-keys").exists()
+    store.refresh()
+    assert (folder / "retired-keys").read_text() == f"{gone}\n"
+    assert [note.kid for note in store.take_notes() if isinstance(note, RetiredKey)] == [gone]
+    assert gone not in published(FileKeyStore.open(folder))
+
+
+def test_a_key_is_retired_however_many_were_before_it(folder: Path) -> None:
+    store = FileKeyStore.open(folder)
+    gone = store.kid
+    (folder / "retired-keys").write_text("".join(f"{number:043}\n" for number in range(2_000)) + f"{gone}\n")
+    (folder / "retired-keys").chmod(0o600)
+    assert gone not in published(FileKeyStore.open(folder))
+
+
 def test_where_the_last_key_was_retired_and_none_can_be_made_the_start_goes_on_without(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

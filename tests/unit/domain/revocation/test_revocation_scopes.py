@@ -88,6 +88,9 @@ def test_what_an_administrator_names_is_what_a_credential_stands_in(kind: str, n
         ("account", {"account": "alice"}, "names"),
         ("account", {"issuer": "i", "account": "alice", "agent": "x"}, "names"),
         ("everything", {"kid": "k1"}, "names"),
+        ("key", {"kid": "k1\nk2"}, "names/kid"),
+        ("key", {"kid": "k\u2028"}, "names/kid"),
+        ("key", {"kid": "k" * 129}, "names/kid"),
     ],
 )
 def test_a_name_that_is_none_is_refused(kind: str, names: Any, where: str) -> None:
