@@ -45,7 +45,7 @@ def credential_of(asked: Asked, decided: Decided, bounds: Bounds, issued: Issued
         gen=issued.gen,
         rseq=issued.rseq,
         uses=permit.uses,
-        online=permit.online,
+        online=permit.online or (parent is not None and parent.credential.online),
         arguments_digest=None if arguments is None else digest_of_spelled(bounds.jti, arguments),
         ancestors=() if parent is None else ancestors_of_child(parent),
     )

@@ -56,6 +56,7 @@ def chains(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerProcess]:
         tasks={
             "note": {"allow": everybody, "scopes": both},
             "twice": {"allow": everybody, "scopes": both, "uses": 2},
+            "asked": {"allow": everybody, "scopes": both, "online": True},
         },
         versions=2,
     )
@@ -191,6 +192,15 @@ def test_a_child_says_who_acts_for_whom_and_what_it_came_from(wire: Wire) -> Non
     assert three["exp"] <= two["exp"] <= one["exp"]
     read = read_credential(three)
     assert getattr(read, "version_ids", None) == ("ticket.edit@1", "ticket.note@1", "ticket.edit@1")
+
+
+def test_what_comes_of_a_credential_that_is_asked_about_is_asked_about_too(wire: Wire) -> None:
+    """Else a child would be accepted where its parent is not any more: a verifier that does not ask cannot see it given back."""
+    first = wire.mint(authorization_details=asked(tool="ticket.note", task="asked"))["access_token"]
+    second = delegate(wire, first).json()["access_token"]
+    third = delegate(wire, second, client="key-mcp").json()["access_token"]
+    for token in (first, second, third):
+        assert unverified_claims(token)["authorization_details"][0]["online"] is True
 
 
 def test_an_actor_token_names_who_acts_instead_of_the_parents_client(wire: Wire) -> None:
