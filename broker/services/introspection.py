@@ -96,6 +96,8 @@ class Introspection:
         )
         match standing:
             case Standing.ACTIVE:
+                # the store said so some time ago, if this process stood still meanwhile
+                await self._lease.check()
                 return {
                     "active": True,
                     "token_type": "Bearer",
