@@ -15,7 +15,7 @@ from broker.adapters.peers.http import HttpPeers
 from broker.adapters.policyfile.folder import PolicyFolder
 from broker.adapters.redis.store import RedisStore
 from broker.adapters.schemas.arithmetic import Arithmetic, open_arithmetic
-from broker.adapters.system.clock import SystemClock
+from broker.adapters.system.clock import SystemClock, elapsed_seconds
 from broker.adapters.system.entropy import SystemEntropy
 from broker.app.arguments import CompiledArguments
 from broker.app.settings import Settings
@@ -110,7 +110,7 @@ def compose(
         retire=key_retirement.on_event,
         force_reason=settings.claim_unknown_store,
     )
-    lease = StoreLease(store.feed)
+    lease = StoreLease(store.feed, monotonic=elapsed_seconds)
     following = Following(
         feed=store.feed,
         lease=lease,

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Final
@@ -25,6 +24,7 @@ from broker.domain.schema.closure import omitted_defaults
 from broker.engines.arguments import ArgumentValidator
 from broker.gate.broker_client import BrokerClient
 from broker.gate.broker_http import BrokerUnreachableError, Refused
+from broker.gate.seconds import elapsed_seconds
 
 RETRY_SECONDS: Final = 0.5
 _MAX_COMPILED: Final = 512
@@ -76,7 +76,7 @@ class Catalogue:
         *,
         changed_at: Callable[[ToolName], float] = lambda tool: float("-inf"),
         ttl_seconds: float = 1.0,
-        clock: Callable[[], float] = time.monotonic,
+        clock: Callable[[], float] = elapsed_seconds,
     ) -> None:
         """changed_at: a moment of `clock`, when the tool's versions were last heard to change."""
         self._broker = broker

@@ -8,7 +8,8 @@ Three things go on at once, each as often as it must and no more:
 | renew  | asks for a lease every `RENEW_SECONDS`, and soon after a revocation was applied, so that receipts are quick |
 | keep   | writes down how far it got; only what is on disk is reported as applied (a restart must not forget it)      |
 
-1. A lease counts from before its request was sent, by the monotonic clock. No two requests are under way at once.
+1. A lease counts from before its request was sent, by a clock that goes on while the machine sleeps. No two requests are under
+   way at once.
 2. A stream that is silent for `SILENCE_SECONDS` is left. Where streams bring nothing but leases come (a proxy that gathers
    what it passes on), it polls, and tries a stream again every `PROBE_SECONDS`.
 3. Failures are followed by a pause that grows up to `MAX_PAUSE_SECONDS`, and by the next address where there are several.
@@ -22,7 +23,6 @@ import asyncio
 import logging
 import random
 import secrets
-import time
 from collections.abc import Callable, Coroutine
 from contextlib import aclosing
 from typing import Any, Final
@@ -35,6 +35,7 @@ from broker.domain.revocation.view import START, RevocationView, Taken
 from broker.gate.broker_http import BrokerUnreachableError
 from broker.gate.feed_client import FeedClient, MuteError
 from broker.gate.feed_state import Seen, StateFile
+from broker.gate.seconds import elapsed_seconds
 
 SILENCE_SECONDS: Final = 1.5
 PROBE_SECONDS: Final = 30.0
@@ -64,7 +65,7 @@ class Follower:
         *,
         state: StateFile | None,
         seen: Seen,
-        seconds: Callable[[], float] = time.monotonic,
+        seconds: Callable[[], float] = elapsed_seconds,
     ) -> None:
         """seen: what `state` held. seconds: a clock that only goes forward."""
         self.verifier = secrets.token_hex(16)
@@ -125,7 +126,7 @@ class Follower:
         return True
 
     def changed_at(self, tool: ToolName) -> float:
-        """When the feed last said something of a tool's versions, by `time.monotonic`."""
+        """When the feed last said something of a tool's versions, by the clock that it was given."""
         return max(self._resynced_at, self._changed.get(tool, 0.0))
 
     async def _follow(self) -> None:
@@ -295,12 +296,14 @@ class Follower:
         try:
             self._saved = await asyncio.to_thread(state.save, seen)
         except (OSError, ConfigurationError) as error:
-            logger.error("what the feed said cannot be written down, so it is not acknowledged: %s", error)
+            said = f"what the feed said cannot be written down, so it is not acknowledged: {error}"
+            self._complain("state", said, level=logging.ERROR)
             self._unsaved.set()
             return False
         except asyncio.CancelledError:
             self._unsaved.set()  # the thread goes on, and may yet fail
             raise
+        self._complaints.pop("state", None)
         self.view.revoked_kids |= self._saved.keys  # a process beside this one may have heard of more
         if self._acknowledged < self._urgent:
             self._due.set()

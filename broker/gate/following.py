@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,6 +22,7 @@ from broker.gate.credentials import Presented
 from broker.gate.feed_client import FeedClient
 from broker.gate.feed_state import Seen, StateFile, default_path
 from broker.gate.follower import SILENCE_SECONDS, Follower
+from broker.gate.seconds import elapsed_seconds
 
 START_SECONDS: Final = 2.0
 """How long the first requests wait for the feed, where nobody started it before them."""
@@ -98,7 +98,7 @@ class Following:
             await shared.follower.aclose()
 
     def changed_at(self, tool: ToolName) -> float:
-        """When the feed last said something of a tool's versions, by `time.monotonic`; begins to follow."""
+        """When the feed last said something of a tool's versions, by `elapsed_seconds`; begins to follow."""
         return self.start().changed_at(tool)
 
     async def judge(self, presented: Presented) -> Standing:
@@ -107,12 +107,12 @@ class Following:
         standing = presented.standing(follower)
         if standing not in (Standing.AHEAD, Standing.UNKNOWN):
             return standing
-        begun = time.monotonic()
+        begun = elapsed_seconds()
         until = begun + WAIT_SECONDS
         if not follower.has_been_fresh:
             until = max(until, follower.started_at + START_SECONDS)
         while standing in (Standing.AHEAD, Standing.UNKNOWN):
-            left = until - time.monotonic()
+            left = until - elapsed_seconds()
             if left <= 0 or not await follower.moved(within_seconds=left):
                 break
             standing = presented.standing(follower)

@@ -192,7 +192,7 @@ async def test_an_event_that_was_cut_off_is_not_taken() -> None:
         assert stub.since[1] == "5:10"
 
 
-async def test_only_what_is_written_down_is_acknowledged(tmp_path: Path) -> None:
+async def test_only_what_is_written_down_is_acknowledged(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     """A verifier that dies right after must still know."""
     state = StateFile(tmp_path / "state.json", issuer="https://b.example", client_id="api")
     async with stubbed(script=[[START]]) as stub, following(stub, state=state, seen=state.open()) as follower:
@@ -203,8 +203,9 @@ async def test_only_what_is_written_down_is_acknowledged(tmp_path: Path) -> None
         stub.say(Change(5, 11, {EVERYTHING: 11, key_scope("k"): 11}))
         await until(lambda: follower.view.seq == 11)
         count = len(stub.leases)
-        await until(lambda: len(stub.leases) > count + 1)
+        await until(lambda: len(stub.leases) > count + 4)
         assert stub.leases[-1]["applied"] == 10
+        assert len([record for record in caplog.records if "cannot be written down" in record.message]) == 1
         state.path.rmdir()
         await until(lambda: stub.leases[-1]["applied"] == 11)
         assert state.open() == Seen(Point(5, 11), frozenset({key_scope("k")}))
