@@ -112,7 +112,7 @@ class StateFile:
             "seq": seen.point.seq,
             "keys": [*sorted(seen.keys)],
         }
-        draft = self.path.with_suffix(".new")
+        draft = self._beside(".new")
         with draft.open("w", encoding="utf-8") as file:
             file.write(json.dumps(value) + "\n")
             file.flush()
@@ -128,10 +128,13 @@ class StateFile:
     @contextmanager
     def _locked(self) -> Iterator[None]:
         """One process at a time. On Windows nothing is locked: give each process a file of its own there."""
-        with self.path.with_suffix(".lock").open("wb") as lock:
+        with self._beside(".lock").open("wb") as lock:
             if sys.platform != "win32":
                 fcntl.flock(lock, fcntl.LOCK_EX)
             yield
+
+    def _beside(self, ending: str) -> Path:
+        return self.path.with_name(self.path.name + ending)
 
     def _unusable(self, why: str) -> ConfigurationError:
         return ConfigurationError(

@@ -104,6 +104,14 @@ def test_a_file_that_cannot_be_read_stops_the_start_and_is_left_as_it_is(state: 
     assert state.path.read_text() == content
 
 
+@pytest.mark.parametrize("name", ["api.lock", "api.new", "api"])
+def test_any_name_will_do(tmp_path: Path, name: str) -> None:
+    state = state_at(tmp_path / name)
+    assert state.open() == Seen()
+    seen = state.save(Seen(Point(5, 11)))
+    assert state_at(tmp_path / name).open() == seen
+
+
 def test_a_folder_that_cannot_be_made_stops_the_start(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(ConfigurationError, match="state_file"):
