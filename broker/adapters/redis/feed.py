@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from typing import Final, cast
+from urllib.parse import quote, unquote
 
 from broker.adapters.redis.pipeline import Pipeline
 from broker.adapters.redis.replicated import Replicated
@@ -98,7 +99,7 @@ class RedisFeed:
             b"lease_renew_1",
             touched if assertion is None else (*touched, keys.assertion + assertion.key.encode()),
             renewal.verifier,
-            renewal.client.replace("|", "%7C"),
+            quote(renewal.client, safe=":/@."),
             renewal.applied.gen,
             renewal.applied.seq,
             b"" if assertion is None else os.urandom(8),
@@ -114,7 +115,7 @@ class RedisFeed:
         found = []
         for verifier, row in _pairs(cast("list[bytes]", reply[2])):
             client, gen, seq, _ = row.decode().split("|")
-            holder = Holder(verifier.decode(), client.replace("%7C", "|"), Point(int(gen), int(seq)))
+            holder = Holder(verifier.decode(), unquote(client), Point(int(gen), int(seq)))
             found.append(HolderRow(holder, row))
         return found
 
