@@ -25,7 +25,7 @@ TOLD = (
     "it is good for reading, and for nothing else",
     "ana's own token opens nothing there",
     "bob declares 4: refused",
-    "no use was accepted that came after the acknowledgement",
+    "no use was accepted that came after the receipt",
     "the one that was copied is refused, too",
     "the first canary's does not come back",
     "told to list again, listed, tried once more, answered",
