@@ -23,8 +23,8 @@ serve: $(STAMP) $(TRIAL)/policies/trust.yaml ## A broker with its own store on h
 	@echo "                $(BIN)/broker version publish db.query@3"
 	@exec $(BIN)/broker serve --policies $(TRIAL)/policies --data $(TRIAL)/data
 
-test: $(STAMP) ## All tests
-	@$(BIN)/python -m pytest
+test: $(STAMP) ## All tests, a file at a time on up to four cores
+	@$(BIN)/python -m pytest -n auto --maxprocesses 4 --dist loadfile
 
 lint: $(STAMP) $(TRIAL)/policies/trust.yaml ## Style, types, layers, deploy files, policy, words
 	$(BIN)/ruff check .
