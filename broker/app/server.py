@@ -28,6 +28,7 @@ from broker.app.compose import Parts
 from broker.app.connections import BoundedConnection, most_connections
 from broker.app.doorway import Doorway
 from broker.app.listener import listen
+from broker.app.logs import log_to_stderr
 from broker.app.running import Running, say_loaded, tended
 from broker.app.settings import Settings
 from broker.domain.addresses import LOOPBACK
@@ -43,7 +44,7 @@ ENDS: Final = (signal.SIGTERM, signal.SIGINT)
 
 def serve(settings: Settings) -> None:
     """Run until a signal. Raises `BrokerError` where the broker cannot start."""
-    logging.basicConfig(stream=sys.stderr, level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
+    log_to_stderr()
     settings.check()
     uvloop_run(_serve(settings, listen(settings), None))
 
@@ -51,11 +52,7 @@ def serve(settings: Settings) -> None:
 def serve_as_worker(descriptor: int) -> None:
     """Run as the worker at the other end of a channel, until a signal or the end of the broker (rule 5)."""
     channel = WorkerChannel(descriptor)
-    logging.basicConfig(
-        stream=sys.stderr,
-        level=logging.INFO,
-        format=f"%(asctime)s %(levelname)s %(name)s[{channel.settings.worker}]: %(message)s",
-    )
+    log_to_stderr(f"[{channel.settings.worker}]")
     _die_with(channel.parent)
     uvloop_run(_serve(channel.settings, channel.listener, channel))
 

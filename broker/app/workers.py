@@ -25,6 +25,7 @@ from typing import Any, Final
 from broker.adapters.redis.embedded import EmbeddedServer
 from broker.app.channel import LOADED, READY, UP, spell_order
 from broker.app.listener import listen
+from broker.app.logs import log_to_stderr
 from broker.app.settings import EMBEDDED, Settings
 
 log: Final = logging.getLogger("broker.app")
@@ -204,7 +205,7 @@ class Workers:
 
 def serve_workers(settings: Settings) -> None:
     """Run until a signal. Raises `BrokerError` where the broker cannot start, `SystemExit` where a worker says why."""
-    logging.basicConfig(stream=sys.stderr, level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
+    log_to_stderr()
     settings.check()
     try:
         asyncio.run(_serve(settings))
