@@ -55,11 +55,16 @@ class Answer(dict[str, Any]):
 
 @dataclass(frozen=True, slots=True)
 class AdminClient:
-    """url: the broker's issuer URL. admin: the name in trust.yaml. key: PEM file with the private key."""
+    """url: where the broker is reached. admin: the name in trust.yaml. key: PEM file with the private key.
+
+    issuer: the broker's issuer URL, where that is another one, as with a single replica. It is never asked for: what answers
+    at a wrong `url` could name the right broker, and be handed an assertion that is good there.
+    """
 
     url: str
     admin: str
     key: Path
+    issuer: str | None = None
 
     def call(
         self, method: str, path: str, *, body: Mapping[str, Any] | None = None, query: Mapping[str, Any] | None = None
@@ -123,7 +128,7 @@ class AdminClient:
         claims = {
             "iss": self.admin,
             "sub": self.admin,
-            "aud": self.url,
+            "aud": self.issuer or self.url,
             "iat": now,
             "exp": now + LIFETIME_SECONDS,
             "jti": secrets.token_urlsafe(16),
@@ -152,8 +157,8 @@ class AdminClient:
         reason, more = value.get("reason", value.get("error")), value.get("data", {}).get("problems", "")
         if reason == Reason.ADMIN_UNAUTHENTICATED.value:
             more = (
-                f"asked as {self.admin!r} with {self.key} for {self.url}: trust.yaml must hold this administrator with the "
-                "public half of this key, and the URL must be spelled like the broker's issuer"
+                f"asked as {self.admin!r} with {self.key} for {self.issuer or self.url}: trust.yaml must hold this administrator "
+                "with the public half of this key, and the URL must be spelled like the broker's issuer (or --issuer say it)"
             )
         raise RefusedError(f"refused, {reason}: {said}" + (f"\n\n{more}" if more else ""))
 

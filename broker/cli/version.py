@@ -26,6 +26,7 @@ def admin_options(command: Command) -> Command:
     """Options with which every command reaches the admin API; the command gets a client."""
 
     @click.option("--url", default="http://127.0.0.1:8420", show_default=True, envvar="BROKER_URL", help="Broker.")
+    @click.option("--issuer", envvar="BROKER_ISSUER", help="The broker's issuer, where --url is one replica's address.")
     @click.option("--admin", required=True, envvar="BROKER_ADMIN", help="Administrator in trust.yaml.")
     @click.option(
         "--key",
@@ -36,9 +37,9 @@ def admin_options(command: Command) -> Command:
     )
     @click.option("--json", "as_json", is_flag=True, help="Answer as JSON.")
     @functools.wraps(command)
-    def wrapped(*args: Any, url: str, admin: str, key: Path, **options: Any) -> None:
+    def wrapped(*args: Any, url: str, issuer: str | None, admin: str, key: Path, **options: Any) -> None:
         try:
-            command(AdminClient(url.rstrip("/"), admin, key), *args, **options)
+            command(AdminClient(url.rstrip("/"), admin, key, issuer), *args, **options)
         except RefusedError as error:
             click.echo(f"broker: {error}", err=True)
             raise SystemExit(REFUSED) from None

@@ -219,6 +219,16 @@ def test_somebody_elses_key_or_name_gets_nobody_in(operator: Operator, broker: B
     assert "the URL must be spelled like the broker's issuer" in said
 
 
+def test_one_replica_is_reached_at_an_address_of_its_own_by_whoever_says_the_issuer(
+    operator: Operator, broker: BrokerProcess
+) -> None:
+    own = broker.url.replace("127.0.0.1", "localhost")
+    assert operator.type("version", "list", BROKER_URL=own, BROKER_ISSUER=broker.url) == operator.type(
+        "version", "list"
+    )
+    assert "admin_unauthenticated" in operator.type("version", "list", "--issuer", own, expect=1)
+
+
 ROUTES: list[tuple[str, str, Any]] = [
     ("GET", "/admin/versions", None),
     ("GET", "/admin/versions/life.one/1", None),
