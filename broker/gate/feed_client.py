@@ -6,6 +6,8 @@
 | listen | `GET /revocations/stream`                  | events, as they come; each within `silence_seconds`        |
 | poll   | `GET /revocations?since=gen:seq&wait=…`    | the events since a point, after `wait` seconds with none   |
 
+A renewal that succeeded is no news: at two a second, the HTTP client's line about each would fill a log.
+
 Every failure is a `BrokerUnreachableError`; `MuteError` is the one where the broker answers, but no event comes through.
 """
 
@@ -13,6 +15,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import logging
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass
@@ -29,8 +32,17 @@ FORMAT: Final = 1
 MAX_EVENT_BYTES: Final = 67_108_864  # a snapshot holds every mark and every version
 MAX_LEASE_SECONDS: Final = 60.0
 POLL_SECONDS: Final = 10  # the most that a broker waits
+_LEASE_PATH: Final = "/revocations/lease"
 _LEASE_DEADLINE_SECONDS: Final = 1.5  # what comes later leaves too little of a lease to be worth the work
 _NO_STREAM: Final = frozenset({404, 405, 406, 501})
+
+
+def _is_news(record: logging.LogRecord) -> bool:
+    said = record.args if isinstance(record.args, tuple) else ()
+    return not (len(said) > 3 and said[3] == 200 and str(said[1]).endswith(_LEASE_PATH))
+
+
+logging.getLogger("httpx2").addFilter(_is_news)
 
 
 class MuteError(BrokerUnreachableError):
@@ -78,9 +90,7 @@ class FeedClient:
 
         def make(url: str) -> httpx2.Request:
             headers = {**self._auth.api_headers(), "Accept": "application/json", "Content-Type": "application/json"}
-            return self._leases.client.build_request(
-                "POST", url + "/revocations/lease", headers=headers, content=content
-            )
+            return self._leases.client.build_request("POST", url + _LEASE_PATH, headers=headers, content=content)
 
         status, _, body = await self._leases.send(make, tries=2)
         if status != 200:

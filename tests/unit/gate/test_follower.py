@@ -231,6 +231,14 @@ async def test_it_says_when_a_tool_s_versions_changed() -> None:
         assert follower.changed_at(other) == before
 
 
+async def test_renewals_that_succeed_fill_no_log(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO)
+    async with stubbed(script=[[START]]) as stub, following(stub):
+        await until(lambda: len(stub.leases) > 2)
+    assert "/revocations/stream" in caplog.text
+    assert "/revocations/lease" not in caplog.text
+
+
 async def test_it_ends_without_leaving_anything_behind() -> None:
     async with stubbed(script=[[START]]) as stub:
         before = asyncio.all_tasks()
