@@ -121,8 +121,9 @@ class FeedClient:
         headers = {**self._auth.api_headers(), "Accept": "text/event-stream", "Cache-Control": "no-store"}
         if since is not None:
             headers["Last-Event-ID"] = spell_point(since)
+        url = self._events.url
         request = self._events.client.build_request(
-            "GET", self._events.url + "/revocations/stream", headers=headers, timeout=self._silence
+            "GET", url + "/revocations/stream", headers=headers, timeout=self._silence
         )
         try:
             async with asyncio.timeout(self._silence):
@@ -135,7 +136,7 @@ class FeedClient:
                 await answer.aclose()
         except (httpx2.HTTPError, TimeoutError) as error:
             self._events.pass_on()
-            raise BrokerUnreachableError(f"the stream failed: {type(error).__name__}") from None
+            raise BrokerUnreachableError(f"the stream of {url} failed: {type(error).__name__}") from None
 
     async def _heard(self, answer: httpx2.Response) -> AsyncGenerator[Event, None]:
         kind = answer.headers.get("content-type", "").partition(";")[0].strip().lower()
@@ -144,7 +145,9 @@ class FeedClient:
         if answer.status_code != 200:
             self._events.pass_on()
             wait = retry_after(answer.headers)
-            raise BrokerUnreachableError(f"the broker answered {answer.status_code}", retry_after_seconds=wait)
+            raise BrokerUnreachableError(
+                f"{answer.request.url} answered {answer.status_code}", retry_after_seconds=wait
+            )
         has_come = False
         source = httpx2.EventSource(answer, max_event_size=MAX_EVENT_BYTES)
         async with aclosing(cast("AsyncGenerator[httpx2.ServerSentEvent, None]", aiter(source))) as events:

@@ -86,7 +86,7 @@ class Follower:
         self._changed: dict[str, float] = {}
         self._resynced_at = self.started_at
         self._poller: asyncio.Task[None] | None = None
-        self._complaints: dict[str, str] = {}
+        self._complaints: dict[str, set[str]] = {}
         self._heard = 0
         self._regressed_at: float | None = None
         self._tasks: list[asyncio.Task[None]] = []
@@ -315,9 +315,10 @@ class Follower:
         moved.set()
 
     def _complain(self, of: str, what: str, *, level: int = logging.WARNING) -> None:
-        """Say it once, not every half second."""
-        if self._complaints.get(of) != what:
-            self._complaints[of] = what
+        """Say it once until it is mended, not every half second: several addresses may fail in turns, each in its way."""
+        said = self._complaints.setdefault(of, set())
+        if what not in said:
+            said.add(what)
             logger.log(level, "following the broker's revocations: %s", what)
 
 

@@ -143,6 +143,17 @@ async def test_no_lease_no_freshness(caplog: pytest.LogCaptureFixture) -> None:
     assert caplog.text.count("no lease") == 1, "said once, not each time"
 
 
+async def test_of_two_brokers_that_fail_in_turns_each_is_said_once(caplog: pytest.LogCaptureFixture) -> None:
+    async with stubbed(script=[[START]], lease=None) as stub:
+        client = FeedClient([stub.url, "http://127.0.0.1:1"], ClientSecret("api", "secret"), silence_seconds=5.0)
+        follower = Follower(client, state=None, seen=Seen())
+        follower.start()
+        await until(lambda: len(stub.leases) >= 5)
+        await follower.aclose()
+    said = [record.message for record in caplog.records if "no lease" in record.message]
+    assert len(said) == len(set(said)) == 2
+
+
 async def test_a_stream_that_says_nothing_is_left_and_polls_take_its_place() -> None:
     async with stubbed(polled=[[START]]) as stub, following(stub, silence=SILENCE) as follower:
         await until(follower.is_fresh)
