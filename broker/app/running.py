@@ -125,7 +125,8 @@ class Running:
             try:
                 if self._reclaim.is_set():
                     self._reclaim.clear()
-                    parts.incarnation.lose()
+                    if parts.incarnation.is_open:
+                        parts.incarnation.lose()
                 if not parts.incarnation.is_open:
                     await parts.incarnation.open()
                     parts.following.lose()
@@ -145,8 +146,8 @@ class Running:
                     await parts.compaction.tend()
             except BrokerError as error:
                 self._say(f"{type(error).__name__}: {error}")
-                if isinstance(error, StoreUnclaimedError):
-                    parts.incarnation.lose()
+                if isinstance(error, StoreUnclaimedError) and parts.incarnation.is_open:
+                    parts.incarnation.lose()  # where it is not open, it knows why, and /readyz says so
                 await asyncio.sleep(0.1)  # a store that refuses at once is not asked in a tight loop
             except Exception:
                 log.exception("tending the broker failed; it goes on")

@@ -145,6 +145,11 @@ def test_what_a_majority_must_know_is_not_claimed_by_one_alone(three: Replicas, 
     wait_until(b.is_ready, seconds=40, what="two of three know enough")
     assert refusal_of(b.wire.exchange(**CANARY)) == "version_rolled_back"
     assert refusal_of(b.wire.exchange(**STABLE)) == "minted"
+    c.stop(signal.SIGKILL)
+    flush(store)  # once more, while it serves
+    wait_until(lambda: c.url in b.checks()["store"], what="readiness names who is missing")
+    assert b.wire.exchange(**STABLE).status_code == 503
+    assert c.url in b.checks()["store"], "whatever is asked meanwhile"
 
 
 def test_a_replica_that_waits_for_the_others_ends_in_order(three: Replicas) -> None:
