@@ -138,7 +138,7 @@ def compose(
         entropy=entropy,
     )
     signing_keys = SigningKeys(ring=keys, signer=keys, log=audit, clock=clock, entropy=entropy)
-    readiness = Readiness(incarnation=incarnation, log=audit, recorder=recorder, signer=keys)
+    readiness = Readiness(incarnation=incarnation, lease=lease, log=audit, recorder=recorder, signer=keys)
     use_cases = UseCases(
         issuer=issuer,
         exchange=Exchange(

@@ -144,6 +144,7 @@ class Running:
                     await parts.receipts.observe()
                 if rounds % COMPACT_EVERY == 0:
                     await parts.compaction.tend()
+                await parts.lease.check()  # last: it is said where there is none, and nothing else waits for it
             except BrokerError as error:
                 self._say(f"{type(error).__name__}: {error}")
                 if isinstance(error, StoreUnclaimedError) and parts.incarnation.is_open:

@@ -1,7 +1,7 @@
 """Readiness: whether this process can do its work now, and what stands in the way.
 
-Ready means: the store is claimed and answers, the audit log takes records, there is a key to sign with, nothing that took effect is
-unrecorded.
+Ready means: the store is claimed and answers, and the broker's lease on it is good; the audit log takes records, and nothing
+that took effect is unrecorded; there is a key to sign with.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from broker.ports.audit import AuditLog
 from broker.ports.keys import Signer
 from broker.services.incarnation import IncarnationService
 from broker.services.recorder import Recorder
+from broker.services.store_lease import StoreLease
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,8 +27,11 @@ class Report:
 class Readiness:
     """One for a process."""
 
-    def __init__(self, *, incarnation: IncarnationService, log: AuditLog, recorder: Recorder, signer: Signer) -> None:
+    def __init__(
+        self, *, incarnation: IncarnationService, lease: StoreLease, log: AuditLog, recorder: Recorder, signer: Signer
+    ) -> None:
         self._incarnation = incarnation
+        self._lease = lease
         self._log = log
         self._recorder = recorder
         self._signer = signer
@@ -60,4 +64,8 @@ class Readiness:
             return str(self._incarnation.failure)
         if not self._incarnation.is_open:
             return "the store is not claimed"
+        try:
+            await self._lease.check()
+        except BrokerError as error:
+            return str(error) or type(error).__name__
         return "ok"

@@ -54,6 +54,9 @@ async def test_a_broker_alone_with_a_primary_that_lost_its_replicas_mints_nothin
         assert minted_at < cut_at + LEASE_SECONDS
         with pytest.raises(StoreUnavailableError, match="fewer than the 1 required"):
             await introspect(CLIENT, {"token": granted.access_token})
+        report = await parts.readiness.report()
+        assert not report.is_ready
+        assert "fewer than the 1 required" in report.checks["store"]
         moved = await command(
             parts, Rollback(TOOL, CANARY)
         )  # acts, and is written down, however few replicas there are
@@ -68,4 +71,5 @@ async def test_a_broker_alone_with_a_primary_that_lost_its_replicas_mints_nothin
                 else:
                     break
         assert isinstance(again, Granted)
+        assert (await parts.readiness.report()).is_ready
         assert (await introspect(CLIENT, {"token": granted.access_token}))["active"] is True

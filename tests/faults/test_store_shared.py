@@ -4,6 +4,7 @@
 |----------------------------------------------|------------------------------------------------------------------------|
 | another broker comes, with a reason to claim | it is claimed already: adopted as it is, and nobody's credentials die  |
 | it begins to evict                           | nothing is minted, nothing is said to be active; a rollback still acts |
+| it has fewer replicas than are required      | it is said by readiness, and in the log once, what is missing          |
 """
 
 from __future__ import annotations
@@ -72,5 +73,18 @@ def test_a_store_that_begins_to_evict_mints_nothing_until_it_is_mended(tmp_path:
         assert broker.wire.exchange().status_code == 200
         assert broker.stop() == 0
         assert "Traceback" not in broker.said()
+    finally:
+        broker.remove()
+
+
+def test_a_store_with_too_few_replicas_is_not_ready_and_says_so(tmp_path: Path, store: StoreProcess) -> None:
+    broker = BrokerProcess(tmp_path, "--store", store.url, "--required-replicas", "1")
+    lacking = "acknowledged by 0 replicas, fewer than the 1 required"
+    try:
+        broker.launch()
+        wait_until(lambda: lacking in broker.said(), seconds=40, what="the log says what is missing")
+        assert lacking in store_check(broker)
+        assert broker.stop() == 0
+        assert broker.said().count(lacking) == 1
     finally:
         broker.remove()
