@@ -1,7 +1,8 @@
 """The life of versions: an administrator's command → one store function → its record (DESIGN §5, §6).
 
 1. `publish` takes contract and policy from the loaded policy, never from the request (`policies.py` makes the command).
-2. The command is judged on the store's present view; if the store has moved when it acts, it is judged anew.
+2. The command is judged on what is known of the store; if the store has moved when it acts, it is judged anew on what the store
+   holds. Nothing is refused without having looked.
 3. The store acts first: states and revocations in one function. Then the record. A record that cannot be written does not
    hold up a rollback: the answer says "effective, not recorded", and nothing is minted until it is recorded. Nor where the
    store's answer was lost, so that nobody can tell.
@@ -95,9 +96,15 @@ class Versions:
 
     async def run(self, command: VersionCommand, *, by: str, request_id: str) -> Moved | Refusal:
         """Carry a command out. Raises `UnrecordedError` where it took effect and could not be written down."""
+        # what this process knows of the store is as a rule what the store holds, and a revocation is in a hurry
+        known = self._cache.view if self._cache.is_known else None
         for _ in range(LOOKS):
-            view = await self._store.view()
+            view = known or await self._store.view()
             change = apply(command, view, now=self._clock.now())
+            if known and (isinstance(change, Refusal) or not change.updates):
+                known = None  # a no is said of what the store holds now, and of nothing else
+                continue
+            known = None
             if isinstance(change, Refusal):
                 return change
             if not change.updates:
