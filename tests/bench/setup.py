@@ -93,7 +93,7 @@ def start_broker(folder: Path) -> BenchBroker:
     os.sched_setaffinity(process.pid, {SERVER_CORE})
     for thread in Path(f"/proc/{process.pid}/task").iterdir():
         os.sched_setaffinity(int(thread.name), {SERVER_CORE})
-    for child in _children(process.pid):
+    for child in children_of(process.pid):
         for thread in Path(f"/proc/{child}/task").iterdir():
             os.sched_setaffinity(int(thread.name), {OTHER_CORE})
     admin = AdminClient(url, "bench", folder / "policies" / "bench.pem")
@@ -220,7 +220,8 @@ def post(path: str, form: dict[str, str], *, basic: str | None = None) -> bytes:
     return "\r\n".join([*lines, "", ""]).encode() + body
 
 
-def _children(pid: int) -> list[int]:
+def children_of(pid: int) -> list[int]:
+    """The processes that a process has started."""
     found = []
     for path in Path("/proc").glob("[0-9]*/stat"):
         try:
