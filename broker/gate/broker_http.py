@@ -16,6 +16,7 @@ from typing import Final, TypeAlias
 import anyio
 import httpx2
 
+from broker.domain.addresses import base_url_problem
 from broker.domain.canonical import JsonError, JsonObject, JsonValue, parse_json_object
 from broker.domain.errors import BrokerError, ConfigurationError
 from broker.gate.tls import tls_context
@@ -62,7 +63,12 @@ def addresses(broker_url: str | Sequence[str] | None, *, issuer: str) -> tuple[s
     urls = (issuer,) if broker_url is None else (broker_url,) if isinstance(broker_url, str) else tuple(broker_url)
     if not urls:
         raise ConfigurationError("broker_url: at least one address of the broker was expected")
-    return tuple(url.rstrip("/") for url in urls)
+    found = tuple(url.rstrip("/") for url in urls)
+    for url in found:
+        problem = base_url_problem(url)
+        if problem is not None:  # secrets go there, and what is revoked is heard from there
+            raise ConfigurationError(f"{'issuer' if broker_url is None else 'broker_url'} {url!r}: {problem}")
+    return found
 
 
 class BrokerHttp:

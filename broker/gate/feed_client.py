@@ -190,4 +190,7 @@ def _point(body: JsonObject) -> Point:
 
 def _no(status: int, body: JsonObject) -> BrokerUnreachableError:
     """A refusal of this client is a mistake in the settings, not of the credentials: nothing may be accepted."""
-    return BrokerUnreachableError(f"the broker refuses this client the feed: {refused(status, body).reason}")
+    return BrokerUnreachableError(
+        f"the broker refuses this client the feed: {refused(status, body).reason}; its trust.yaml must hold this client_id with "
+        "this key or secret, and with introspect or exchange under `may`"
+    )

@@ -160,3 +160,13 @@ def test_no_address_at_all_is_a_mistake_in_the_settings() -> None:
     assert addresses("https://c/", issuer="https://b") == ("https://c",)
     assert addresses(["https://c/", "https://d"], issuer="https://b") == ("https://c", "https://d")
     assert httpx2.URL(addresses(None, issuer="https://b.example")[0]).host == "b.example"
+
+
+@pytest.mark.parametrize(
+    "url", ["ftp://b.example", "http://b.example", "b.example", "https://me@b.example", "https://b.example?a"]
+)
+def test_an_address_that_secrets_must_not_go_to_is_refused_at_once(url: str) -> None:
+    with pytest.raises(ConfigurationError, match="issuer '"):
+        addresses(None, issuer=url)
+    with pytest.raises(ConfigurationError, match="broker_url '"):
+        addresses(["http://127.0.0.1:8420", url], issuer="https://b.example")
