@@ -239,7 +239,11 @@ class Follower:
         self._unsaved.set()
         self._urgent = self.view.point
         if self._state is None:
-            self._due.set()
+            self._acknowledge()
+
+    def _acknowledge(self) -> None:
+        """Soon, not now: acknowledgements must not get in the way of the news to those who have not heard it."""
+        asyncio.get_running_loop().call_later(_spread(ACKNOWLEDGE_SECONDS), self._due.set)
 
     async def _renew(self) -> None:
         """Rule 1, for ever."""
@@ -272,8 +276,6 @@ class Follower:
             try:
                 async with asyncio.timeout(max(0.0, beat - self._seconds())):
                     await self._due.wait()
-                    # Acknowledgements must not get in the way of the news to those who have not heard it.
-                    await asyncio.sleep(_spread(ACKNOWLEDGE_SECONDS))
             except TimeoutError:
                 pass
 
@@ -306,7 +308,7 @@ class Follower:
         self._complaints.pop("state", None)
         self.view.revoked_kids |= self._saved.keys  # a process beside this one may have heard of more
         if self._acknowledged < self._urgent:
-            self._due.set()
+            self._acknowledge()
         return True
 
     def _tell(self) -> None:
