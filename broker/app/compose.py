@@ -95,7 +95,8 @@ def compose(
     recorder = Recorder(audit, store)
     knowledge = Knowledge(log=audit, logs=logs, clock=clock, entropy=entropy)
     statements = Statements(issuer=issuer, signer=keys, reader=reader, clock=clock, entropy=entropy)
-    peers = HttpPeers(settings.peers, statement=statements.make)
+    name = logs.replica()
+    peers = HttpPeers(settings.peers, own=name, statement=statements.make)
     key_retirement = KeyRetirement(keys)
     incarnation = IncarnationService(
         fence=store,
@@ -189,7 +190,7 @@ def compose(
         policies=policies,
         keys=signing_keys,
         replicas=Replicas(
-            statements=statements, knowledge=knowledge, peers=peers, following=following, recorder=recorder
+            name, statements=statements, knowledge=knowledge, peers=peers, following=following, recorder=recorder
         ),
         readiness=readiness,
         refusals=Refusals(recorder=recorder, clock=clock),

@@ -27,7 +27,7 @@ router = APIRouter(
 async def recorded(request: Request, gen: Counter, seq: Counter) -> Response:
     use_cases: UseCases = request.app.state.use_cases
     told = settled(await use_cases.replicas.has_recorded(credentials_of(request), Point(gen, seq)))
-    return answer_json({"recorded": told})
+    return answer_json({"recorded": told, "replica": use_cases.replicas.name})
 
 
 @router.get("/knowledge", summary="What this replica's audit logs say of the store")

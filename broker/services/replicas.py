@@ -5,6 +5,7 @@
 2. What is told: all that the logs of this replica say of the store, as of now, whether this replica is ready or not.
 3. Who has acted asks the others whether they have it on record. They answer as soon as they have, or after `RECORD_SECONDS`; what
    has acted does not wait for it.
+4. Each says its name with what it says: one that was named to itself, or twice, must not count twice.
 """
 
 from __future__ import annotations
@@ -93,8 +94,16 @@ class Replicas:
     """The use cases; one for a process."""
 
     def __init__(
-        self, *, statements: Statements, knowledge: Knowledge, peers: Peers, following: Following, recorder: Recorder
+        self,
+        name: str,
+        *,
+        statements: Statements,
+        knowledge: Knowledge,
+        peers: Peers,
+        following: Following,
+        recorder: Recorder,
     ) -> None:
+        self.name = name
         self._statements = statements
         self._knowledge = knowledge
         self._peers = peers
@@ -106,7 +115,7 @@ class Replicas:
         refused = self._statements.check(shown)
         if refused is not None:
             return refused
-        return knowledge_json((await self._knowledge.own()).state)
+        return {**knowledge_json((await self._knowledge.own()).state), "replica": self.name}
 
     async def has_recorded(self, shown: ClientCredentials | Refusal, point: Point) -> bool | Refusal:
         """Whether this replica has on record what was done up to a point (rule 3)."""

@@ -152,6 +152,17 @@ def test_what_a_majority_must_know_is_not_claimed_by_one_alone(three: Replicas, 
     assert c.url in b.checks()["store"], "whatever is asked meanwhile"
 
 
+def test_a_replica_that_was_named_to_itself_is_no_majority(tmp_path: Path, store: StoreProcess) -> None:
+    alone = Replicas(tmp_path, store.url, 1)
+    try:
+        alone[0].options += ("--peer", alone[0].url)
+        alone[0].launch()
+        wait_until(lambda: "it is this replica itself" in alone[0].said(), seconds=40, what="it knows itself")
+        assert not alone[0].is_ready()
+    finally:
+        alone.remove()
+
+
 def test_a_replica_that_waits_for_the_others_ends_in_order(three: Replicas) -> None:
     alone = three[0]
     alone.launch()

@@ -5,6 +5,7 @@
 | `log.sqlite`      | the log of worker 0                                                 |
 | `log-<i>.sqlite`  | the log of worker i; it stays when there are fewer workers later on |
 | `claim.lock`      | locked by the worker that adopts or claims the store                |
+| `replica`         | a random name, by which a replica knows itself among others         |
 
 A worker writes its own log, and reads those of the others over connections that cannot write.
 """
@@ -15,9 +16,10 @@ import asyncio
 import fcntl
 import os
 import re
+import secrets
 import time
 from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import Final
 
@@ -41,6 +43,20 @@ class AuditFolder:
     def path(self, worker: int) -> Path:
         """The log of a worker."""
         return self._path / ("log.sqlite" if worker == 0 else f"log-{worker}.sqlite")
+
+    def replica(self) -> str:
+        """The name of the replica whose logs these are, made once. Raises `AuditUnavailableError`."""
+        file = self._path / "replica"
+        made = self._path / f".replica-{os.getpid()}"
+        try:
+            if not file.exists():
+                made.write_text(secrets.token_hex(16), "ascii")
+                with suppress(FileExistsError):  # another worker was faster
+                    os.link(made, file)
+                made.unlink()
+            return file.read_text("ascii")
+        except (OSError, UnicodeDecodeError) as error:
+            raise AuditUnavailableError(f"{file} cannot be made or read: {error}") from None
 
     def logs(self) -> tuple[int, ...]:
         """The workers that have or had a log, in order. Raises `AuditUnavailableError`."""

@@ -2,7 +2,8 @@
 
 1. A replica is asked with a short statement signed by the shared signing key: who can sign it holds the broker's keys already.
 2. What answers is believed over TLS, or on loopback; redirects are not followed, a body is read up to `MAX_BYTES`.
-3. A replica that does not answer in time, or whose answer is not understood, is away. There is no half of an answer.
+3. Each tells its name. What answers as this replica itself, or as one that has answered already, is no other replica.
+4. A replica that does not answer in time, or whose answer is not understood, is away. There is no half of an answer.
 """
 
 from __future__ import annotations
@@ -26,14 +27,17 @@ MAX_BYTES: Final = 64 * 1024 * 1024
 
 
 class HttpPeers:
-    """`ports.peers.Peers`. urls: the replicas' addresses. statement: makes what a request is authenticated with.
+    """`ports.peers.Peers`. urls: the replicas' addresses. own: this replica's name.
+
+    statement: makes what a request is authenticated with.
 
     Raises `ConfigurationError` for an address that cannot be one.
     """
 
     def __init__(
-        self, urls: Sequence[str], *, statement: Callable[[], str], answer_seconds: float = ANSWER_SECONDS
+        self, urls: Sequence[str], *, own: str, statement: Callable[[], str], answer_seconds: float = ANSWER_SECONDS
     ) -> None:
+        self._own = own
         for url in urls:
             problem = base_url_problem(url)
             if problem is not None:
@@ -44,20 +48,30 @@ class HttpPeers:
 
     async def recorded(self, point: Point) -> Mapping[str, bool | str]:
         path = f"/replicas/recorded?gen={point.gen}&seq={point.seq}"
-        answers = await asyncio.gather(*(self._ask(url, path, within_seconds=RECORDED_SECONDS) for url in self._urls))
+        answers = await self._ask_all(path, within_seconds=RECORDED_SECONDS)
         return {
             url: answer if isinstance(answer, str) else answer.get("recorded") is True
-            for url, answer in zip(self._urls, answers, strict=True)
+            for url, answer in answers.items()
         }
 
     async def knowledge(self) -> Mapping[str, Replayed | str]:
-        answers = await asyncio.gather(
-            *(self._ask(url, "/replicas/knowledge", within_seconds=self._answer_seconds) for url in self._urls)
-        )
-        return {
-            url: answer if isinstance(answer, str) else _understood(answer)
-            for url, answer in zip(self._urls, answers, strict=True)
-        }
+        answers = await self._ask_all("/replicas/knowledge", within_seconds=self._answer_seconds)
+        return {url: answer if isinstance(answer, str) else _understood(answer) for url, answer in answers.items()}
+
+    async def _ask_all(self, path: str, *, within_seconds: float) -> dict[str, JsonObject | str]:
+        """Rule 3."""
+        answers = await asyncio.gather(*(self._ask(url, path, within_seconds=within_seconds) for url in self._urls))
+        found: dict[str, JsonObject | str] = {}
+        names = {self._own: "this replica itself"}
+        for url, answer in zip(self._urls, answers, strict=True):
+            name = None if isinstance(answer, str) else answer.get("replica")
+            if isinstance(answer, str) or not isinstance(name, str):
+                found[url] = answer if isinstance(answer, str) else "its answer has no name"
+            elif name in names:
+                found[url] = f"it is {names[name]}, or has a copy of its data folder; name each of the others once"
+            else:
+                found[url], names[name] = answer, f"the one at {url}"
+        return found
 
     async def _ask(self, url: str, path: str, *, within_seconds: float) -> JsonObject | str:
         """The answer's JSON, or why there is none."""

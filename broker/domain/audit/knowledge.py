@@ -7,6 +7,7 @@
 | `marks`    | revocation scope → sequence                                       |
 | `seen`     | tool@version → `[gen, seq]` at which a record spoke of it         |
 | `told`     | revocation scope → the gen that its mark was told in              |
+| `replica`  | the name of who tells; put in where it is told                    |
 """
 
 from __future__ import annotations

@@ -64,3 +64,14 @@ async def test_one_worker_at_a_time_claims(tmp_path: Path) -> None:
                 pytest.fail("two at once")
     async with other.claiming():
         pass
+
+
+def test_a_replica_keeps_its_name_and_no_two_have_one(tmp_path: Path) -> None:
+    (tmp_path / "a").mkdir()
+    (tmp_path / "b").mkdir()
+    name = AuditFolder(tmp_path / "a").replica()
+    assert len(name) == 32
+    assert AuditFolder(tmp_path / "a").replica() == name
+    assert AuditFolder(tmp_path / "b").replica() != name
+    with pytest.raises(AuditUnavailableError, match="replica"):
+        AuditFolder(tmp_path / "nothing").replica()

@@ -30,7 +30,7 @@ class Answering:
 
     def __init__(self) -> None:
         self.status = 200
-        self.body = json.dumps(knowledge_json(KNOWN)).encode()
+        self.body = json.dumps({**knowledge_json(KNOWN), "replica": "other"}).encode()
         self.seen: list[tuple[str, dict[str, str]]] = []
         self.is_silent = False
         self.url = ""
@@ -56,7 +56,7 @@ async def replica() -> AsyncIterator[Answering]:
 
 
 def peers(*urls: str, **settings: Any) -> HttpPeers:
-    return HttpPeers(urls, statement=lambda: "a.b.c", **settings)
+    return HttpPeers(urls, own="own", statement=lambda: "a.b.c", **settings)
 
 
 async def test_what_a_replica_knows_arrives_as_it_was_sent_to_who_shows_a_statement(replica: Answering) -> None:
@@ -76,15 +76,15 @@ async def test_what_a_replica_knows_arrives_as_it_was_sent_to_who_shows_a_statem
         (302, b"{}", "it answered HTTP 302"),
         (200, b"not json", "not understood"),
         (200, b"[]", "not understood"),
-        (200, b'{"v":2,"gen":1,"seq":1}', "format 2"),
-        (200, b'{"v":1,"gen":1,"seq":1,"versions":{},"marks":{}}', "told is not an object"),
+        (200, b'{"replica":"other","v":2,"gen":1,"seq":1}', "format 2"),
+        (200, b'{"replica":"other","v":1,"gen":1,"seq":1,"versions":{},"marks":{}}', "told is not an object"),
         (
             200,
-            b'{"v":1,"gen":1,"seq":1,"versions":{"t@2":{"tool":"t","version":"1"}},"marks":{},"told":{}}',
+            b'{"replica":"other","v":1,"gen":1,"seq":1,"versions":{"t@2":{"tool":"t","version":"1"}},"marks":{},"told":{}}',
             "not that of",
         ),
-        (200, b'{"v":1,"gen":true,"seq":1}', "not a counter"),
-        (200, b'{"v":1,"gen":1,"gen":2,"seq":1}', "not understood"),
+        (200, b'{"replica":"other","v":1,"gen":true,"seq":1}', "not a counter"),
+        (200, b'{"replica":"other","v":1,"gen":1,"gen":2,"seq":1}', "not understood"),
     ],
 )
 async def test_an_answer_that_is_not_whole_is_no_answer(replica: Answering, status: int, body: bytes, why: str) -> None:
@@ -108,17 +108,29 @@ async def test_a_replica_that_is_silent_or_gone_keeps_nobody_waiting(replica: An
 
 
 async def test_whether_a_replica_has_something_on_record_is_yes_or_not_yes(replica: Answering) -> None:
-    for body, expected in ((b'{"recorded":true}', True), (b'{"recorded":1}', False), (b"{}", False)):
-        replica.body = body
+    for body, expected in (('"recorded":true,', True), ('"recorded":1,', False), ("", False)):
+        replica.body = f'{{{body}"replica":"other"}}'.encode()
         assert list((await peers(replica.url).recorded(Point(7, 9))).values()) == [expected]
     assert replica.seen[0][0] == "/replicas/recorded?gen=7&seq=9"
+
+
+async def test_itself_and_one_that_was_named_twice_count_for_no_other_replica(replica: Answering) -> None:
+    again = replica.url.replace("127.0.0.1", "localhost")
+    told = await peers(replica.url, again).knowledge()
+    assert isinstance(told[replica.url], Replayed)
+    assert f"it is the one at {replica.url}" in str(told[again])
+    replica.body = json.dumps({**knowledge_json(KNOWN), "replica": "own", "recorded": True}).encode()
+    assert "it is this replica itself" in str((await peers(replica.url).knowledge())[replica.url])
+    assert (await peers(replica.url).recorded(Point(7, 9)))[replica.url] is not True
+    replica.body = json.dumps(knowledge_json(KNOWN)).encode()
+    assert await peers(replica.url).knowledge() == {replica.url: "its answer has no name"}
 
 
 async def test_without_a_key_to_sign_with_nobody_is_asked(replica: Answering) -> None:
     def no_key() -> str:
         raise SigningUnavailableError("no key")
 
-    assert list((await HttpPeers([replica.url], statement=no_key).knowledge()).values()) == ["no key"]
+    assert list((await HttpPeers([replica.url], own="own", statement=no_key).knowledge()).values()) == ["no key"]
     assert replica.seen == []
 
 
