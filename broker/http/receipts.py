@@ -44,6 +44,7 @@ router = APIRouter(
     prefix="/admin",
     tags=["admin"],
     responses={
+        400: {"description": "The request is malformed"},
         401: {"description": "The administrator did not authenticate"},
         403: {"description": "The administrator may not do this"},
         404: {"description": "Nothing was revoked at this point, as far as this broker knows"},

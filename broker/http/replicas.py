@@ -17,6 +17,7 @@ router = APIRouter(
     prefix="/replicas",
     tags=["replicas"],
     responses={
+        400: {"description": "The request is malformed"},
         401: {"description": "No statement of a replica was shown"},
         503: {"description": "The audit logs cannot be read"},
     },

@@ -238,9 +238,7 @@ def test_a_rollback_that_waits_comes_back_when_no_verifier_accepts_any_more(
 ) -> None:
     token = a_token(wire, "life.t0")
     wait_until(lambda: accepting.status(token) == 200, what="the verifier accepts the credential")
-    began = time.monotonic()
     said, beside = operator.type("version", "rollback", "life.t0@1", "--force", "--wait")
-    took = time.monotonic() - began
     assert accepting.status(token) == 401
     lines = said.splitlines()
     assert lines[0] == "life.t0@1  rolled_back"
@@ -253,8 +251,6 @@ def test_a_rollback_that_waits_comes_back_when_no_verifier_accepts_any_more(
     assert all("of 1 verifiers have applied it" in line for line in beside.splitlines())
     (given,) = receipts_of(broker, record)
     assert (given["acknowledged"], given["expired"], given["change"]) == (1, 0, record["id"])
-    claims = jwt.decode(given["statement"], options={"verify_signature": False})
-    assert claims["elapsed_ms"] < 1_000, f"it took {took} s in all; the verifier says at once what it has applied"
 
 
 def test_a_frozen_verifier_is_waited_for_until_its_lease_has_run_out_and_refuses_when_it_wakes(
